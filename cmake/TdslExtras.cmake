@@ -1,0 +1,50 @@
+# Examples that embed the library, benchmarks, installation.
+if(NOT TARGET tdsl_static)
+  return()
+endif()
+
+# examples/NAME/NAME.c uses the public header alone.
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*/*.c)
+foreach(source IN LISTS sources)
+  get_filename_component(name ${source} NAME_WE)
+  get_filename_component(folder ${source} DIRECTORY)
+  add_executable(example_${name} ${source})
+  set_target_properties(example_${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+  target_link_libraries(example_${name} PRIVATE
+    tdsl_flags tdsl_warnings tdsl_static m)
+  if(TDSL_TESTS)
+    add_test(NAME example.${name} COMMAND example_${name}
+      WORKING_DIRECTORY ${folder})
+    set_tests_properties(example.${name} PROPERTIES LABELS api)
+  endif()
+endforeach()
+
+# bench/bench_NAME.c, built on demand; the peer is linked where it is there.
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/bench_*.c)
+find_library(TDSL_OPENBLAS openblas)
+find_path(TDSL_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas
+  x86_64-linux-gnu)
+mark_as_advanced(TDSL_OPENBLAS TDSL_CBLAS_INCLUDE)
+foreach(source IN LISTS sources)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} EXCLUDE_FROM_ALL ${source})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE
+    tdsl_flags tdsl_warnings tdsl_static m)
+  if(TDSL_OPENBLAS AND TDSL_CBLAS_INCLUDE)
+    target_include_directories(${name} SYSTEM PRIVATE ${TDSL_CBLAS_INCLUDE})
+    target_compile_definitions(${name} PRIVATE TDSL_HAVE_OPENBLAS=1)
+    target_link_libraries(${name} PRIVATE ${TDSL_OPENBLAS})
+  else()
+    target_compile_definitions(${name} PRIVATE TDSL_HAVE_OPENBLAS=0)
+  endif()
+endforeach()
+
+if(TARGET tdsl)
+  install(TARGETS tdsl tdsl_static)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tdsl TYPE INCLUDE
+    FILES_MATCHING PATTERN "*.h")
+endif()
