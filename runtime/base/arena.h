@@ -7,7 +7,7 @@
 #ifndef TD_ARENA_H
 #define TD_ARENA_H
 
-#include "status.h"
+#include "runtime/base/status.h"
 
 #include <stdarg.h>
 

@@ -4,8 +4,8 @@
 #ifndef TD_DIAG_H
 #define TD_DIAG_H
 
-#include "vec.h"
-#include "str.h"
+#include "runtime/base/vec.h"
+#include "runtime/base/str.h"
 
 /* A span of a source: 1-based, columns in bytes, the end exclusive (the column
    after the last byte). line 0: the file as a whole; file 0: no file at all;
@@ -22,7 +22,7 @@ td_loc_t td_loc_join(td_loc_t a, td_loc_t b);
 typedef enum td_diag_id_t {
   TD_DIAG_NONE = 0,
 #define TD_DIAG(id, title, page) TD_##id,
-#include "diag.def"
+#include "runtime/base/diag.def"
 #undef TD_DIAG
   TD_DIAG_COUNT
 } td_diag_id_t;

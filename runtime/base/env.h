@@ -4,11 +4,11 @@
 #ifndef TD_ENV_H
 #define TD_ENV_H
 
-#include "str.h"
+#include "runtime/base/str.h"
 
 typedef enum td_env_id_t {
 #define TD_ENV(id, type, fallback, level, affects, sentence) TD_ENV_##id,
-#include "env.def"
+#include "runtime/base/env.def"
 #undef TD_ENV
   TD_ENV_COUNT
 } td_env_id_t;

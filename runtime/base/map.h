@@ -8,7 +8,7 @@
 #ifndef TD_MAP_H
 #define TD_MAP_H
 
-#include "str.h"
+#include "runtime/base/str.h"
 
 typedef struct td_map_entry_t {
   td_str_t key; /* text keys: a copy in the map's arena, NUL-terminated */

@@ -6,7 +6,7 @@
 #ifndef TD_NUM_H
 #define TD_NUM_H
 
-#include "str.h"
+#include "runtime/base/str.h"
 
 /* -- element types -- */
 size_t td_dtype_bytes(tdsl_dtype_t dtype);     /* 0 for UNSET */

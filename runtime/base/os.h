@@ -4,7 +4,7 @@
 #ifndef TD_OS_H
 #define TD_OS_H
 
-#include "str.h"
+#include "runtime/base/str.h"
 
 #include <pthread.h>
 

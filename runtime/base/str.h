@@ -3,7 +3,7 @@
 #ifndef TD_STR_H
 #define TD_STR_H
 
-#include "arena.h"
+#include "runtime/base/arena.h"
 
 #include <string.h>
 

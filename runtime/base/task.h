@@ -10,12 +10,12 @@
 #ifndef TD_TASK_H
 #define TD_TASK_H
 
-#include "arena.h"
-#include "diag.h"
-#include "map.h"
-#include "status.h"
-#include "str.h"
-#include "vec.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/diag.h"
+#include "runtime/base/map.h"
+#include "runtime/base/status.h"
+#include "runtime/base/str.h"
+#include "runtime/base/vec.h"
 
 #include <setjmp.h>
 

@@ -10,7 +10,7 @@
 #ifndef TD_VEC_H
 #define TD_VEC_H
 
-#include "arena.h"
+#include "runtime/base/arena.h"
 
 #define TD_VEC(type)                                                          \
   struct {                                                                    \
