@@ -1,0 +1,57 @@
+"""Script tests: tests/LABEL/test_NAME.{py,sh}, tests/lint/NAME.py and
+examples/NAME/test.{py,sh}. A script finds the built programs through TDSLC
+and TDSL_TEST_BUILD; exit status 0 passes, 77 skips (the last line says why),
+anything else fails. A script may print `ok NAME` or `not ok NAME` lines for
+several results of its own."""
+import os
+import re
+import sys
+
+LINE = re.compile(r"^(ok|not ok) (\S.*)$")
+
+
+def discover(env):
+    """[(label, name, function, args, weight)]"""
+    out = []
+    for label in sorted(os.listdir(env.tests)):
+        folder = os.path.join(env.tests, label)
+        if label == "oracle" or not os.path.isdir(folder):
+            continue
+        for name in sorted(os.listdir(folder)):
+            stem, ext = os.path.splitext(name)
+            if ext not in (".py", ".sh"):
+                continue
+            if stem.startswith("test_") or label == "lint":
+                if stem.startswith("_"):
+                    continue
+                path = os.path.join(folder, name)
+                title = "%s.%s" % (label, re.sub("^test_", "", stem))
+                out.append((label, title, run_script, (title, path), 30))
+    examples = os.path.join(env.root, "examples")
+    for name in sorted(os.listdir(examples)):
+        for ext in (".py", ".sh"):
+            path = os.path.join(examples, name, "test" + ext)
+            if os.path.exists(path):
+                title = "examples.%s" % name
+                out.append(("examples", title, run_script, (title, path), 40))
+    return out
+
+
+def run_script(env, title, path):
+    shell = [sys.executable, "-B"] if path.endswith(".py") else ["sh"]
+    code, out = env.start(shell + [path], os.path.dirname(path), timeout=600)
+    if code == 77:
+        return [(title, "skip", out.strip().split("\n")[-1])]
+    results = []
+    for line in out.split("\n"):
+        m = LINE.match(line)
+        if m:
+            good = m.group(1) == "ok"
+            results.append(("%s.%s" % (title, m.group(2)),
+                            "pass" if good else "fail",
+                            "" if good else out))
+    if code != 0 and not any(r[1] == "fail" for r in results):
+        results.append((title, "fail", "exit status %d\n%s" % (code, out)))
+    if not results:
+        results.append((title, "pass", ""))
+    return results

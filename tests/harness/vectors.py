@@ -1,0 +1,172 @@
+"""The reference vectors: every case of tests/vectors through `tdslc run`, on
+each engine; the programs of errors.json through `tdslc check`. The format is
+tests/vectors/README.md."""
+import json
+import os
+import re
+
+from compare import compare, number
+from filetest import reports
+
+PROGRAMS = ("softmax", "nn", "attention", "variants", "llama", "bert",
+            "gpt_train", "moe", "conv", "tp_mlp", "ring_attention",
+            "pipeline", "quant", "losses")
+DEVICES = ("interp", "interp:f64", "interp:kir", "cpu")
+
+
+def program_path(env, name):
+    path = os.path.join(env.stdlib, name + ".tdsl")
+    if os.path.exists(path):
+        return path
+    return os.path.join(env.root, "examples", name, name + ".tdsl")
+
+
+def load(env, name):
+    path = os.path.join(env.tests, "vectors", name + ".json")
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+class Refused(Exception):
+    """The program is fine and this version says that it cannot compile it."""
+
+
+def run_once(env, source, case, args, device, folder, more=()):
+    """(results, state) of one call; Refused with B01; RuntimeError else."""
+    given = os.path.join(folder, "case.json")
+    result = os.path.join(folder, "out.json")
+    with open(given, "w", encoding="utf-8") as f:
+        json.dump({"format": 1, "args": args}, f)
+    command = ["run", source, "--entry", case["fn"], "--in", "@=" + given,
+               "--out", result, "--device", device, "--mesh", "none",
+               "--lib", env.stdlib]
+    for dim, value in (case.get("dims") or {}).items():
+        command += ["--dim", "%s=%s" % (dim, value)]
+    if case.get("config"):
+        config = os.path.join(folder, "config.json")
+        with open(config, "w", encoding="utf-8") as f:
+            json.dump(case["config"], f)
+        command += ["--config", config]
+    if os.path.exists(result):
+        os.remove(result)
+    code, out = env.tdslc(command + list(more), folder)
+    if code in (1, 4) and "error[B01]" in out:
+        raise Refused(out.strip().split("\n")[0])
+    if code != 0:
+        raise RuntimeError("exit status %d\n%s" % (code, out[-4000:]))
+    with open(result, encoding="utf-8") as f:
+        answer = json.load(f)
+    return answer.get("results", {}), answer.get("state", {})
+
+
+def check_sequence(env, source, case, device, folder, more):
+    """Calls once per element; the state of a call feeds the next."""
+    args = dict(case["args"])
+    want = case["sequence"]
+    out = []
+    bound = 1e-8 if device == "interp:f64" else 1e-4
+    for step in range(len(next(iter(want.values())))):
+        got, state = run_once(env, source, case, args, device, folder, more)
+        args.update(state)
+        for name, values in want.items():
+            if isinstance(values[step], dict):
+                out += compare({name: got.get(name)}, {name: values[step]},
+                               case.get("tol", {}))
+                continue
+            data = (got.get(name) or {}).get("data", [])
+            if len(data) != 1 or not (
+                    abs(number(data[0]) - values[step]) <= bound):
+                out.append("call %d: %s is %s, not %r"
+                           % (step, name, data, values[step]))
+    return out
+
+
+def run_case(env, program, case, device, more=()):
+    """(status, detail)"""
+    source = program_path(env, program)
+    with env.scratch() as folder:
+        try:
+            if "sequence" in case:
+                out = check_sequence(env, source, case, device, folder, more)
+            else:
+                got, state = run_once(env, source, case, case["args"], device,
+                                      folder, more)
+                exact = device == "interp:f64"
+                tol = case.get("tol", {})
+                out = compare(got, case.get("results", {}), tol, exact)
+                out += compare(state, case.get("state", {}), tol, exact)
+                if not case.get("results") and not case.get("state"):
+                    out.append("the case expects nothing")
+        except Refused as refused:
+            return "skip", str(refused)
+        except (RuntimeError, ValueError, OSError, KeyError) as error:
+            return "fail", "%s: %s" % (type(error).__name__, error)
+    return ("fail", "\n".join(out)) if out else ("pass", "")
+
+
+def run_vector(env, program, index, device, more=()):
+    case = load(env, program)["cases"][index]
+    name = "vectors.%s.%s@%s" % (program, case["name"], device)
+    return [(name,) + run_case(env, program, case, device, more)]
+
+
+def discover(env):
+    for program in PROGRAMS:
+        for index in range(len(load(env, program)["cases"])):
+            for device in DEVICES:
+                yield program, index, device
+
+
+def run_error(env, kind, index):
+    """One program of errors.json."""
+    row = load(env, "errors")[kind][index]
+    source = row["source"] if kind == "reject" else row
+    if isinstance(source, dict):
+        source = source["source"]
+    name = "vectors.errors.%s.%d" % (kind, index)
+    with env.scratch() as folder:
+        path = os.path.join(folder, "p.tdsl")
+        with open(path, "w", encoding="utf-8", newline="") as f:
+            f.write(source)
+        code, out = env.tdslc(["check", path, "--lib", env.stdlib], folder)
+    found = [(line, ident) for _, line, sort, ident, _ in reports(out)
+             if sort == "error"]
+    if kind == "accept":
+        good = code == 0 and not found
+        return [(name, "pass" if good else "fail", source + "\n" + out)]
+    name += "." + row["id"]
+    good = code == 1 and found == [(row["line"], row["id"])]
+    return [(name, "pass" if good else "fail",
+             "want only %s on line %d of\n%s\ngot (exit status %d)\n%s"
+             % (row["id"], row["line"], source, code, out))]
+
+
+# --- the language's own tests ---------------------------------------------
+def has_tests(path):
+    with open(path, encoding="utf-8", errors="replace") as f:
+        return re.search(r"\bwith\b[^\n{]*\btest\b", f.read()) is not None
+
+
+def run_language_tests(env, path, device):
+    """`tdslc run --tests`: one line a function, `ok NAME` or what failed."""
+    short = os.path.relpath(path, env.root)
+    code, out = env.tdslc(["run", "--tests", path, "--device", device,
+                           "--mesh", "none", "--lib", env.stdlib],
+                          timeout=300)
+    results = []
+    for line in out.split("\n"):
+        m = re.match(r"^\s*(ok|pass(?:ed)?|FAIL(?:ED)?|fail(?:ed)?)"
+                     r"[:\s]+([A-Za-z_]\w*)\b(.*)$", line)
+        if m:
+            good = m.group(1) in ("ok", "pass", "passed")
+            results.append(("tests.%s.%s@%s" % (short, m.group(2), device),
+                            "pass" if good else "fail", out))
+    if code != 0 and not any(r[1] == "fail" for r in results):
+        status = "skip" if "error[B01]" in out else "fail"
+        detail = out.strip().split("\n")[0] if status == "skip" else (
+            "exit status %d\n%s" % (code, out))
+        results.append(("tests.%s@%s" % (short, device), status, detail))
+    if not results:
+        results.append(("tests.%s@%s" % (short, device), "fail",
+                        "no test function was run\n" + out))
+    return results
