@@ -1,0 +1,192 @@
+/* kir.h: the kernel IR, which says *how* one kernel computes.
+ *
+ * A kernel is a tree of statements over buffers in named memory spaces:
+ * loops of a stated kind, stores, conditions, and scalar expressions.  What
+ * TIR leaves open is spelled here: tiles, loop order, lanes, staging
+ * buffers, accumulators.  Emitters (LLVM, CUDA C) translate statement by
+ * statement and decide nothing.
+ *
+ * Meaning, shared by the interpreter and all emitters:
+ *  1. loop.block: iterations are independent; any order, any thread.  Only
+ *     the outermost statements may be block loops, perfectly nested.
+ *     LOCAL, SHARED and REGISTER buffers are private to one block iteration
+ *     and start undefined.
+ *  2. loop.serial, loop.unroll: in order (unroll: constant trip count, all
+ *     copies emitted).  step is a positive constant; the variable runs lo,
+ *     lo+step, ... < hi.
+ *  3. loop.lane: lo 0, constant hi (2..64): one vector statement each.  All
+ *     lanes execute a statement before the next one starts.  Lanes whose
+ *     mask is false do nothing.  No loop inside a lane loop; an `if` there
+ *     narrows the mask (or branches, if its condition is uniform).
+ *  4. select, and, or are lazy for loads: a load in an arm not chosen is not
+ *     made, unless marked `is_safe` (in bounds whatever the guard).
+ *  5. A load widens to the arithmetic type; a store rounds once to the
+ *     buffer's dtype (integers keep the low bits).
+ *  6. fma is one rounding; nothing else is contracted or reassociated.
+ *
+ * Lifetime: all in the kernel's arena. */
+#ifndef TDSL_IR_KIR_H
+#define TDSL_IR_KIR_H
+
+#include "ir/shape.h"
+#include "runtime/base/task.h"
+#include "runtime/base/vec.h"
+
+typedef struct kir_kernel kir_kernel_t;
+typedef struct kir_buffer kir_buffer_t;
+typedef struct kir_var kir_var_t;
+typedef struct kir_expr kir_expr_t;
+typedef struct kir_stmt kir_stmt_t;
+
+typedef enum kir_space {
+  KIR_GLOBAL,   /* parameter of the kernel */
+  KIR_LOCAL,    /* scratch of a block: thread-local memory, stays in cache */
+  KIR_SHARED,   /* scratch that a block's threads share (GPU) */
+  KIR_REGISTER, /* small, constant dims; every leading index is constant
+                   after unrolling, the last one is constant or the lane */
+} kir_space_t;
+
+struct kir_buffer {
+  const char *name;
+  tdsl_dtype_t dtype;
+  kir_space_t space;
+  uint32_t rank;
+  const ix_poly_t *dims[IX_MAX_RANK]; /* over kernel dims; row-major */
+  uint32_t id;              /* GLOBAL: position among the parameters */
+  bool is_read, is_written; /* GLOBAL */
+  bool no_alias;            /* GLOBAL: overlaps no other parameter */
+  td_loc_t loc;
+};
+
+/* A loop variable (I64) or the name of a `let`. */
+struct kir_var {
+  const char *name;
+  tdsl_dtype_t type;        /* F32, F64, I64, BOOL */
+  uint32_t id;              /* dense in the kernel; kir_renumber */
+  const ix_symbol_t *symbol; /* I64: in polys */
+};
+
+typedef enum kir_x {
+#define KIR_SCALAR(id, ...) KIR_X_##id,
+#include "ir/kir_ops.def"
+  KIR_X_COUNT
+} kir_x_t;
+
+struct kir_expr {
+  kir_x_t op;
+  tdsl_dtype_t type;        /* F32, F64, I64, BOOL */
+  td_loc_t loc;
+  union {
+    int64_t i64;            /* CONST of I64, BOOL */
+    double f64;             /* CONST of F32, F64 */
+    const kir_var_t *var;   /* VAR */
+    const ix_poly_t *dim;   /* DIM: poly of kernel dims and scalars */
+    const kir_buffer_t *buffer; /* LOAD; FOLD */
+    tdsl_dtype_t to;        /* CAST */
+  } u;
+  kir_x_t fold;             /* FOLD: ADD, MUL, MAX, MIN, AND, OR */
+  bool is_safe;             /* LOAD: in bounds whatever guards it */
+  uint32_t arg_count;
+  kir_expr_t *const *args;  /* LOAD, FOLD: subscripts (FOLD: all but the
+                               last dim, over whose lanes it folds by
+                               halves: lane l takes lane l + n/2, ...) */
+};
+
+typedef enum kir_kind {
+#define KIR_STMT(id, ...) KIR_##id,
+#include "ir/kir_ops.def"
+  KIR_KIND_COUNT
+} kir_kind_t;
+
+typedef enum kir_loop {
+  KIR_LOOP_BLOCK, KIR_LOOP_SERIAL, KIR_LOOP_UNROLL, KIR_LOOP_LANE,
+  KIR_LOOP_THREAD, /* threads of a block (GPU) */
+} kir_loop_t;
+
+typedef TD_VEC(kir_stmt_t *) kir_block_t;
+
+/* LOOP   kind var in lo .. hi step: body (mask: LANE only, or NULL)
+ * IF     cond: body, else orelse
+ * LET    var = value; visible to the end of the block
+ * STORE  buffer[subs] = value
+ * ALLOC  buffer (LOCAL, SHARED, REGISTER), visible to the end of the block
+ * COMMENT text, carried into emitted code
+ * (later: BARRIER, COPY_ASYNC, MMA, ROLE) */
+struct kir_stmt {
+  kir_kind_t kind;
+  td_loc_t loc;
+  kir_loop_t loop;
+  kir_var_t *var;           /* LOOP, LET */
+  kir_expr_t *lo, *hi;      /* LOOP */
+  int64_t step;             /* LOOP */
+  kir_expr_t *mask;         /* LOOP lane; IF: condition */
+  kir_block_t body, orelse;
+  kir_buffer_t *buffer;     /* STORE, ALLOC */
+  uint32_t sub_count;
+  kir_expr_t **subs;        /* STORE */
+  kir_expr_t *value;        /* STORE, LET */
+  const char *text;         /* COMMENT */
+};
+
+struct kir_kernel {
+  const char *name;         /* unique in the program: k03_softmax_rows */
+  td_arena_t *arena;
+  ix_pool_t *pool;
+  uint32_t param_count;
+  kir_buffer_t **params;
+  uint32_t dim_count;       /* i64 scalar arguments: dynamic dims, then loop
+                               variables of the surrounding program loops */
+  const ix_symbol_t **dims;
+  kir_block_t body;
+  td_loc_t loc;
+  const char *card;         /* header text: source lines, shapes, schedule,
+                               ledgers; one fact a line */
+  uint32_t var_count;
+};
+
+/* ---- building -------------------------------------------------------------*/
+
+kir_expr_t *kir_const_f(td_arena_t *, tdsl_dtype_t type, double v);
+kir_expr_t *kir_const_i(td_arena_t *, tdsl_dtype_t type, int64_t v);
+kir_expr_t *kir_var_ref(td_arena_t *, const kir_var_t *);
+kir_expr_t *kir_dim(td_arena_t *, const ix_poly_t *);
+kir_expr_t *kir_load(td_arena_t *, const kir_buffer_t *, uint32_t count,
+                     kir_expr_t *const *subs);
+kir_expr_t *kir_op(td_arena_t *, kir_x_t op, tdsl_dtype_t type,
+                   uint32_t count, kir_expr_t *const *args);
+/* Folds constants and drops x+0, x*1 of integers while building. */
+kir_expr_t *kir_add(td_arena_t *, kir_expr_t *, kir_expr_t *);
+kir_expr_t *kir_mul(td_arena_t *, kir_expr_t *, kir_expr_t *);
+kir_var_t *kir_var_create(kir_kernel_t *, const char *name, tdsl_dtype_t);
+kir_buffer_t *kir_buffer_create(kir_kernel_t *, const char *name,
+                                tdsl_dtype_t, kir_space_t, uint32_t rank,
+                                const ix_poly_t *const *dims);
+kir_stmt_t *kir_loop_stmt(kir_kernel_t *, kir_loop_t, kir_var_t *,
+                          kir_expr_t *lo, kir_expr_t *hi, int64_t step);
+kir_stmt_t *kir_store_stmt(kir_kernel_t *, kir_buffer_t *, uint32_t count,
+                           kir_expr_t *const *subs, kir_expr_t *value);
+void kir_renumber(kir_kernel_t *);
+
+/* ---- text, verification, interpretation -----------------------------------*/
+
+void kir_print(td_buf_t *out, const kir_kernel_t *);
+/* One or more kernels; NULL-terminated array in arena; NULL on error. */
+kir_kernel_t **kir_parse(td_task_t *, td_arena_t *, uint32_t file);
+bool kir_verify(td_task_t *, const kir_kernel_t *, const char *stage,
+                bool from_text);
+
+/* Runs one kernel.  buffers[i] is the storage of params[i] in its dtype;
+ * scalars parallel to dims.  checks: every load and store is tested against
+ * the buffer's dims and reads of undefined scratch are reported (R10).
+ * Block iterations run forwards, or backwards if `reversed` (no answer may
+ * change).  False after diagnostics. */
+bool kir_interpret(td_task_t *, const kir_kernel_t *, void *const *buffers,
+                   const int64_t *scalars, bool checks, bool reversed);
+
+/* Scratch bytes one block iteration needs (all LOCAL buffers live at once,
+ * each aligned to 64) as a polynomial of the dims. */
+const ix_poly_t *kir_scratch_bytes(const kir_kernel_t *);
+/* Number of block iterations (product of block loops' trip counts). */
+const ix_poly_t *kir_block_count(const kir_kernel_t *);
+
+#endif
