@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "runtime/base/arena.h"
+#include "runtime/base/diag.h"
 #include "runtime/base/str.h"
 
 typedef struct ix_pool ix_pool_t;
