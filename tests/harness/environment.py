@@ -83,9 +83,6 @@ class Environment:
             self.features = set()
             if os.path.exists(self.binary):
                 self.features.add("tdslc")
-            if os.path.exists(os.path.join(self.root, "examples", "minilm",
-                                           "weights")):
-                self.features.add("minilm")
             try:
                 with open(os.path.join(self.build, "CMakeCache.txt")) as f:
                     if "TDSL_WITH_LLVM:BOOL=ON" in f.read():

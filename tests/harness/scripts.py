@@ -1,11 +1,17 @@
-"""Script tests: tests/LABEL/test_NAME.{py,sh}, tests/lint/NAME.py and
-examples/NAME/test.{py,sh}. A script finds the built programs through TDSLC
+"""Script tests: tests/LABEL/test_NAME.{py,sh}, tests/lint/NAME.py,
+examples/NAME/test.{py,sh}, and examples/NAME/run.sh BUILD [OPTIONS] on the
+engines of RUN_DEVICES. A script finds the built programs through TDSLC
 and TDSL_TEST_BUILD; exit status 0 passes, 77 skips (the last line says why),
 anything else fails. A script may print `ok NAME` or `not ok NAME` lines for
 several results of its own."""
 import os
 import re
 import sys
+
+# Where an example's own run.sh is run. The interpreter takes minutes for a
+# published encoder.
+RUN_DEVICES = {"minilm": ("cpu",)}
+DEFAULT_DEVICES = ("cpu", "interp")
 
 LINE = re.compile(r"^(ok|not ok) (\S.*)$")
 
@@ -34,12 +40,20 @@ def discover(env):
             if os.path.exists(path):
                 title = "examples.%s" % name
                 out.append(("examples", title, run_script, (title, path), 40))
+        path = os.path.join(examples, name, "run.sh")
+        if os.path.exists(path):
+            for device in RUN_DEVICES.get(name, DEFAULT_DEVICES):
+                title = "examples.%s@%s" % (name, device)
+                out.append(("examples", title, run_script,
+                            (title, path, env.build, "--device", device),
+                            60))
     return out
 
 
-def run_script(env, title, path):
+def run_script(env, title, path, *arguments):
     shell = [sys.executable, "-B"] if path.endswith(".py") else ["sh"]
-    code, out = env.start(shell + [path], os.path.dirname(path), timeout=600)
+    code, out = env.start(shell + [path] + list(arguments),
+                          os.path.dirname(path), timeout=600)
     if code == 77:
         return [(title, "skip", out.strip().split("\n")[-1])]
     results = []

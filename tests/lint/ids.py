@@ -1,0 +1,59 @@
+"""Every diagnostic id has a title, a page, a place that reports it and a
+test that names it."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from _tree import COPIES, ROOT, Report, files, read, rows  # noqa: E402
+
+# Reserved ids: layouts of more than one rank, and the devices and file
+# formats that no code of this version can reach. Nothing may report them.
+RESERVED = {"E20", "E21", "E22", "E24", "E25", "E27", "E28", "E29"}
+
+
+def main():
+    report = Report("rows", "reported", "tested", "explained")
+    table = rows("runtime/base/diag.def", "TD_DIAG")
+    if len(table) < 60:
+        report.add("rows", "only %d rows were read" % len(table))
+    seen = set()
+    product = ""
+    for path in files((".c", ".h", ".l", ".y", ".def"),
+                      ("runtime/", "ir/", "frontend/", "passes/", "codegen/",
+                       "driver/")):
+        if not path.endswith(("diag.def", "diag.h")):
+            product += read(path)
+    tests = ""
+    for path in files(under=("tests/",)):
+        if not path.startswith("tests/lint/") and os.path.getsize(
+                os.path.join(ROOT, path)) < 1 << 20:
+            tests += read(path)
+    tests += read(COPIES[0] + "errors.json")
+    for row in table:
+        if len(row) != 3:
+            report.add("rows", "%s: %d fields" % (row[0], len(row)))
+            continue
+        ident, title, page = row
+        if ident in seen or not re.match(r"^[A-Z]\d\d$", ident):
+            report.add("rows", ident + " is repeated or no id")
+        seen.add(ident)
+        if not title or title.endswith(".") or title[:2].istitle():
+            report.add("rows", "%s: title %r" % (ident, title))
+        if len(page) < 60:
+            report.add("explained", "%s has no page" % ident)
+        used = re.search(r"\bTD_%s\b" % ident, product)
+        if ident in RESERVED:
+            if used:
+                report.add("reported", ident + " is reserved and reported")
+            continue
+        if not used:
+            report.add("reported", ident + " is never reported")
+        if not re.search(r"(\[%s\]|\bTD_%s\b|\"%s\"|\b%s\b)"
+                         % ((ident,) * 4), tests):
+            report.add("tested", ident + " occurs in no test")
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
