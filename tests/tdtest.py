@@ -27,6 +27,7 @@ import cunit           # noqa: E402
 import filetest        # noqa: E402
 import programs        # noqa: E402
 import scripts         # noqa: E402
+import shrink          # noqa: E402
 import vectors         # noqa: E402
 from environment import Environment  # noqa: E402
 
@@ -233,6 +234,8 @@ def main():
     parser.add_argument("--build", default=os.path.join(root, "build"))
     parser.add_argument("-k", dest="pattern", help="names that match only")
     parser.add_argument("--seed", type=int, help="one random program")
+    parser.add_argument("--shrink", metavar="DEVICE",
+                        help="make the program of --seed small")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--programs", type=int, default=20000,
                         help="random programs of a night")
@@ -248,6 +251,8 @@ def main():
     if "night" in options.labels:
         return night(env, options, Skips(os.path.join(HERE,
                                                       "skips-night.txt")))
+    if options.seed is not None and options.shrink:
+        return shrink.shrink_seed(env, options.seed, options.shrink)
     if options.seed is not None:
         jobs = [Job("oracle", "oracle.seed.%d" % options.seed,
                     programs.run_seeds,
