@@ -1,0 +1,136 @@
+/* From a program to results: buffers, weights, executables, runs.
+
+   Ownership and errors as in compile.h.  Threads: an executable is immutable
+   once its weights are bound and may be shared; a run state belongs to one
+   thread at a time; buffers are not locked by the library. */
+#ifndef TDSL_RUNTIME_H
+#define TDSL_RUNTIME_H
+
+#include <tdsl/compile.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdsl_buffer tdsl_buffer_t;
+typedef struct tdsl_executable tdsl_executable_t;
+typedef struct tdsl_run tdsl_run_t;
+
+/* ---- buffers: dense, row-major, base aligned to 16 bytes ------------------ */
+
+typedef struct tdsl_tensor_desc_t {
+  tdsl_dtype_t dtype;
+  uint32_t rank;
+  int64_t dims[TDSL_MAX_RANK];
+} tdsl_tensor_desc_t;
+
+/* Zeroed memory of the library. */
+TDSL_API tdsl_status_t tdsl_buffer_create(tdsl_context_t *context,
+                                          const tdsl_tensor_desc_t *desc,
+                                          tdsl_buffer_t **out_buffer,
+                                          tdsl_error_t **out_error);
+/* The caller's memory, which must outlive the buffer.  data_bytes must be
+   exactly the tensor's; a misaligned base is R08. */
+TDSL_API tdsl_status_t tdsl_buffer_wrap(tdsl_context_t *context,
+                                        const tdsl_tensor_desc_t *desc,
+                                        void *data, size_t data_bytes,
+                                        tdsl_buffer_t **out_buffer,
+                                        tdsl_error_t **out_error);
+/* A DLManagedTensor* or DLManagedTensorVersioned* (versioned != 0), taken
+   over: its deleter runs exactly once, also on failure.  Strided or
+   misaligned tensors are refused (R08) by name and rule. */
+TDSL_API tdsl_status_t tdsl_buffer_import_dlpack(tdsl_context_t *context,
+                                                 void *managed, int versioned,
+                                                 tdsl_buffer_t **out_buffer,
+                                                 tdsl_error_t **out_error);
+/* A new DLManagedTensorVersioned* that keeps the buffer alive. */
+TDSL_API tdsl_status_t tdsl_buffer_export_dlpack(tdsl_buffer_t *buffer,
+                                                 void **out_managed,
+                                                 tdsl_error_t **out_error);
+TDSL_API void tdsl_buffer_retain(tdsl_buffer_t *buffer);
+TDSL_API void tdsl_buffer_release(tdsl_buffer_t *buffer);
+TDSL_API const tdsl_tensor_desc_t *
+tdsl_buffer_get_desc(const tdsl_buffer_t *buffer);
+TDSL_API void *tdsl_buffer_get_data(tdsl_buffer_t *buffer);
+TDSL_API size_t tdsl_buffer_get_bytes(const tdsl_buffer_t *buffer);
+
+/* .npy in and out; wanted != UNSET converts where every element is exactly
+   representable, else R08. */
+TDSL_API tdsl_status_t tdsl_buffer_load_npy(tdsl_context_t *context,
+                                            tdsl_string_t path,
+                                            tdsl_dtype_t wanted,
+                                            tdsl_buffer_t **out_buffer,
+                                            tdsl_error_t **out_error);
+TDSL_API tdsl_status_t tdsl_buffer_save_npy(const tdsl_buffer_t *buffer,
+                                            tdsl_string_t path,
+                                            tdsl_error_t **out_error);
+
+/* ---- executables ------------------------------------------------------------ */
+
+/* Loads one entry point on the device that the program was compiled for. */
+TDSL_API tdsl_status_t tdsl_executable_create(tdsl_program_t *program,
+                                              const tdsl_entry_t *entry,
+                                              tdsl_executable_t **out_exe,
+                                              tdsl_error_t **out_error);
+TDSL_API void tdsl_executable_retain(tdsl_executable_t *exe);
+TDSL_API void tdsl_executable_release(tdsl_executable_t *exe);
+
+/* Binds all slots with checkpoint names from a .safetensors file or an
+   index.json (E13, E14, E15; W04 for what is left over).  The file is mapped
+   and stays so while the executable lives; exact widening copies.  Before
+   the first run only. */
+TDSL_API tdsl_status_t tdsl_executable_bind_weights(
+    tdsl_executable_t *exe, tdsl_string_t path, uint32_t strict,
+    uint32_t convert, tdsl_error_t **out_error);
+
+/* ---- runs ----------------------------------------------------------------------- */
+
+/* The state of one caller: arguments and the arena of intermediates, kept
+   from run to run. */
+TDSL_API tdsl_status_t tdsl_run_create(tdsl_executable_t *exe,
+                                       tdsl_run_t **out_run,
+                                       tdsl_error_t **out_error);
+TDSL_API void tdsl_run_destroy(tdsl_run_t *run);
+
+/* Binds slot number `slot` (retains the buffer until rebound).  IN and
+   INOUT must be bound unless they are weights or have defaults; an OUT slot
+   left unbound is allocated by the run. */
+TDSL_API tdsl_status_t tdsl_run_set_buffer(tdsl_run_t *run, uint32_t slot,
+                                           tdsl_buffer_t *buffer,
+                                           tdsl_error_t **out_error);
+/* Scalars of rank 0, by value. */
+TDSL_API tdsl_status_t tdsl_run_set_int(tdsl_run_t *run, uint32_t slot,
+                                        int64_t value,
+                                        tdsl_error_t **out_error);
+TDSL_API tdsl_status_t tdsl_run_set_float(tdsl_run_t *run, uint32_t slot,
+                                          double value,
+                                          tdsl_error_t **out_error);
+/* Tensor `name` described by VALUE in one of the textual forms of
+   `tdslc run --in`: a number, F.npy, F.json, random:SEED. For slots whose
+   dims are not known otherwise, `dims` (as --dim) must name them. */
+
+/* Checks entry conditions, then runs to the end.  Nothing is written if a
+   check fails (R ids); after a failure during the run INOUT and OUT contents
+   are unspecified. */
+TDSL_API tdsl_status_t tdsl_run_execute(tdsl_run_t *run,
+                                        tdsl_error_t **out_error);
+/* Result of an OUT or INOUT slot after a run; borrowed until the next. */
+TDSL_API tdsl_buffer_t *tdsl_run_get_buffer(tdsl_run_t *run, uint32_t slot);
+
+/* What the last run did, in seconds and bytes. */
+typedef struct tdsl_run_stats_t {
+  uint32_t struct_bytes;
+  uint32_t launch_count;
+  double seconds;
+  uint64_t arena_bytes;       /* high-water mark of intermediates, measured */
+  uint64_t planned_bytes;     /* what the plan predicted for these dims */
+} tdsl_run_stats_t;
+
+TDSL_API tdsl_status_t tdsl_run_get_stats(const tdsl_run_t *run,
+                                          tdsl_run_stats_t *out_stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
