@@ -19,6 +19,8 @@ typedef struct td_block_t {
   size_t bytes;                   /* payload size */
 } td_block_t;
 
+_Static_assert(sizeof(td_block_t) % 16 == 0, "payloads stay 16-aligned");
+
 typedef struct td_arena_t {
   td_task_t *task;
   td_block_t *top;   /* the block being filled; older ones through below */
@@ -40,8 +42,9 @@ void *td_arena_alloc_array(td_arena_t *arena, size_t count, size_t size);
 void td_arena_free_all(td_arena_t *arena);
 
 /* An arena that outlives its task (a program's, a context's): detach before
-   the task ends, attach to the task of the next call before allocating. A
-   detached arena is freed by td_arena_free_all after an attach. */
+   the task ends, attach to the task of the next call before allocating.
+   Attached again it can be freed by td_arena_free_all. Both tasks must have
+   the same allocator. */
 void td_arena_detach(td_arena_t *arena);
 void td_arena_attach(td_arena_t *arena, td_task_t *task);
 

@@ -1,8 +1,7 @@
 /* Numbers as the language defines them (language sections 4 and 8.4): exact
    conversions with one rounding, exact decimal text, checked sizes.
    The interpreters round by these; generated code and cpu_helpers.c do not,
-   so that the two can be compared. Nothing here looks at the locale or at
-   the rounding mode's rounding of decimal text. */
+   so that the two can be compared. Nothing here looks at the locale. */
 #ifndef TD_NUM_H
 #define TD_NUM_H
 
@@ -25,6 +24,13 @@ static inline bool td_dtype_is_bool(tdsl_dtype_t d) {
 /* Smallest and largest value of an integer type or bool. */
 int64_t td_dtype_min(tdsl_dtype_t dtype);
 int64_t td_dtype_max(tdsl_dtype_t dtype);
+
+/* The one NaN that a conversion to a narrower type gives. */
+#define TD_F32_NAN 0x7fc00000u
+#define TD_F16_NAN 0x7e00u
+#define TD_BF16_NAN 0x7fc0u
+#define TD_F8E4M3_NAN 0x7fu
+#define TD_F8E5M2_NAN 0x7eu
 
 /* -- conversions; to nearest even, one rounding, NaN to one quiet pattern;
    f16 and bf16 overflow to infinity, f8 saturate (infinity included) -- */
@@ -62,6 +68,12 @@ void td_store_i64(tdsl_dtype_t dtype, void *element, int64_t value);
 
 /* Wrapping store: keeps the low bits (a plain store of i32, section 8.4). */
 void td_store_wrap(tdsl_dtype_t dtype, void *element, int64_t value);
+
+/* The sign, then m * 2^e plus something below one unit of m if sticky (m then
+   has all 64 bits significant), rounded once to the type's bit pattern.
+   The one rounding that everything above is made of. */
+uint64_t td_round_parts(tdsl_dtype_t dtype, bool negative, uint64_t m, int e,
+                        bool sticky);
 
 static inline uint64_t td_f64_bits(double value) {
   uint64_t bits;

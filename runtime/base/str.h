@@ -77,10 +77,13 @@ typedef struct td_buf_t {
   char *data;
   size_t length;
   size_t capacity; /* 0: data is not ours */
-  td_task_t *task;
+  td_task_t *task; /* NULL: fixed storage */
 } td_buf_t;
 
 void td_buf_init(td_buf_t *buf, td_task_t *task);
+/* Over storage of the caller, which truncates instead of growing. Needs no
+   task and no td_buf_free. bytes >= 1. */
+void td_buf_init_fixed(td_buf_t *buf, char *storage, size_t bytes);
 void td_buf_free(td_buf_t *buf);
 void td_buf_clear(td_buf_t *buf); /* length 0; keeps the memory */
 
@@ -90,7 +93,7 @@ void td_buf_put(td_buf_t *buf, const char *data, size_t length);
 void td_buf_str(td_buf_t *buf, td_str_t s);
 void td_buf_pad(td_buf_t *buf, char c, size_t count);
 
-/* Conversions d i u x X c s p-less: flags '-', '0', '+', width and precision
+/* Conversions d i u x X c s %: flags '-', '0', '+', width and precision
    (also '*'), lengths hh h l ll z t j. %g, without width, is td_buf_f64.
    Anything else is an internal error. */
 void td_buf_printf(td_buf_t *buf, const char *format, ...) TD_PRINTF(2, 3);
