@@ -45,9 +45,10 @@ typedef struct tir_expr tir_expr_t;
  * TIR_X_CONST, TIR_X_INDEX, TIR_X_DIM, TIR_X_LOAD, then NEG NOT ABS FLOOR
  * CEIL ROUND EXP EXP2 LOG LOG2 SQRT RSQRT SIN COS TANH ERF, ADD SUB MUL DIV
  * MOD POW MIN MAX EQ NE LT LE GT GE AND OR, SELECT, CAST, ROUND_TF32,
- * UNIFORM.  Integer DIV and MOD floor.  POW takes any exponent of its own
- * type; constant powers 0..8 are already products (left to right), -8..-1
- * one over them.  CAST rounds or saturates through the storage dtype `to`,
+ * UNIFORM.  Integer DIV and MOD floor.  POW of a float takes an exponent of
+ * its own type (NaN for a base < 0) or of I64 (a whole power, any base); of
+ * an integer an I64 >= 0.  Constant powers 0..8 are already products (left
+ * to right), -8..-1 one over them.  CAST rounds or saturates through the storage dtype `to`,
  * its result has the arithmetic type of `to`; float <-> int conversions are
  * CASTs to F32, F64 or I64. */
 typedef enum tir_x {
@@ -63,7 +64,9 @@ struct tir_expr {
   td_loc_t loc;
   union {
     int64_t i64;            /* CONST of I64, BOOL */
-    double f64;             /* CONST of F32 (exactly representable), F64 */
+    /* CONST of F64, and of F32 before its one rounding: engines that
+     * compute in f32 use (float)f64, the f64 mode uses it as it is. */
+    double f64;
     const tir_index_t *index; /* INDEX */
     const ix_poly_t *dim;   /* DIM: symbols are dynamic dims only */
     const tir_value_t *value; /* LOAD: arg_count subscripts */
@@ -230,6 +233,9 @@ struct tir_module {
 
 /* ---- building, walking --------------------------------------------------- */
 
+tir_module_t *tir_module_create(td_arena_t *); /* with a pool of its own */
+void tir_module_add(tir_module_t *, tir_func_t *);
+
 tir_expr_t *tir_const_f(td_arena_t *, tdsl_dtype_t type, double v);
 tir_expr_t *tir_const_i(td_arena_t *, tdsl_dtype_t type, int64_t v);
 tir_expr_t *tir_index_ref(td_arena_t *, const tir_index_t *);
@@ -249,21 +255,45 @@ tir_index_t *tir_index_create(tir_module_t *, const char *name,
 /* A node with one output; the caller fills the rest. */
 tir_node_t *tir_node_create(td_arena_t *, tir_kind_t kind, uint32_t outs);
 
-/* Integer expression as a polynomial over index, dim and value symbols;
- * loads of rank > 0 become opaque (NULL is returned if `opaque` is NULL and
- * one occurs). */
-typedef const ix_poly_t *(*tir_opaque_fn)(void *user, const tir_expr_t *load);
-const ix_poly_t *tir_expr_poly(ix_pool_t *, const tir_expr_t *,
-                               tir_opaque_fn opaque, void *user);
+/* Integer expression as a polynomial over index, dim and value symbols.
+ * What has no such form (a load of rank > 0, a select) is asked of `opaque`;
+ * NULL comes back where that is NULL or returns NULL. */
+typedef const ix_poly_t *(*tir_opaque_fn)(void *user, const tir_expr_t *e);
+const ix_poly_t *tir_expr_poly(ix_pool_t *, td_arena_t *scratch,
+                               const tir_expr_t *, tir_opaque_fn opaque,
+                               void *user);
+
+/* The expressions of a node: lo, hi, guard, subs, body, those that are set.
+ * The slot may be assigned through. */
+uint32_t tir_node_expr_count(const tir_node_t *);
+tir_expr_t **tir_node_expr(tir_node_t *, uint32_t i);
 
 /* Calls `visit` once for each distinct expression of a DAG, operands first;
- * explicit stack, so depth does not matter. */
+ * explicit stack, so depth does not matter. A walker remembers what it has
+ * visited, for several roots that share. */
 typedef void (*tir_visit_fn)(void *user, tir_expr_t *e);
+typedef struct tir_walker {
+  td_map_t seen;
+} tir_walker_t;
+void tir_walker_init(tir_walker_t *, td_arena_t *scratch);
+void tir_walk_into(tir_walker_t *, tir_expr_t *root, tir_visit_fn visit,
+                   void *user);
 void tir_walk(td_arena_t *scratch, tir_expr_t *root, tir_visit_fn visit,
               void *user);
 /* Rebuilds a DAG bottom-up: `map` gets a copy whose args are already mapped
- * and returns it or a replacement. Sharing is kept. */
+ * and returns it or a replacement. Sharing is kept, with a rewriter also
+ * between roots. */
 typedef tir_expr_t *(*tir_map_fn)(void *user, tir_expr_t *e);
+typedef struct tir_rewriter {
+  td_arena_t *arena; /* of the results and of the tables */
+  tir_map_fn map;
+  void *user;
+  tir_walker_t walker;
+  td_map_t done;
+} tir_rewriter_t;
+void tir_rewriter_init(tir_rewriter_t *, td_arena_t *, tir_map_fn map,
+                       void *user);
+tir_expr_t *tir_rewrite_into(tir_rewriter_t *, tir_expr_t *root);
 tir_expr_t *tir_rewrite(td_arena_t *, tir_expr_t *root, tir_map_fn map,
                         void *user);
 
@@ -275,6 +305,8 @@ void tir_assign_plan(tir_node_t *node);
 /* ---- text, verification, interpretation ---------------------------------- */
 
 void tir_print(td_buf_t *out, const tir_module_t *);
+/* The same with a `loc("name":line:column)` after each slot, fact and node. */
+void tir_print_locs(td_buf_t *out, const tir_module_t *);
 /* Reads what tir_print wrote (print, parse, print is the identity).  NULL
  * after diagnostics. Hostile input is refused, never trusted. */
 tir_module_t *tir_parse(td_task_t *, td_arena_t *, uint32_t file);

@@ -1,0 +1,59 @@
+/* tir_text.c: the tables behind tir_text.h, made from tir_ops.def. */
+#include "ir/tir_text.h"
+
+typedef struct scalar_row {
+  const char *text;
+  int arity;
+} scalar_row_t;
+
+static const scalar_row_t scalar_rows[] = {
+#define TIR_SCALAR(id, text, arity, class, sentence) {text, arity},
+#include "ir/tir_ops.def"
+};
+
+static const char *const kind_rows[] = {
+#define TIR_NODE(id, text, sentence) text,
+#include "ir/tir_ops.def"
+};
+
+/* ORDER TIR: the rows follow tir_reduce_t. */
+static const char *const reduce_rows[] = {"",    "sum", "prod",   "max",   "min",
+                                          "any", "all", "argmax", "argmin"};
+_Static_assert(sizeof reduce_rows / sizeof reduce_rows[0] ==
+                   TIR_REDUCE_ARGMIN + 1,
+               "one word a reduction");
+
+const char *tir_x_text(tir_x_t op) {
+  return op < TIR_X_COUNT ? scalar_rows[op].text : "?";
+}
+
+int tir_x_arity(tir_x_t op) {
+  return op < TIR_X_COUNT ? scalar_rows[op].arity : 0;
+}
+
+const char *tir_kind_text(tir_kind_t kind) {
+  return kind < TIR_KIND_COUNT ? kind_rows[kind] : "?";
+}
+
+const char *tir_reduce_text(tir_reduce_t reduce) {
+  return reduce <= TIR_REDUCE_ARGMIN ? reduce_rows[reduce] : "?";
+}
+
+bool tir_is_reserved(td_str_t word) {
+  static const char *const words[] = {"inf", "nan", "true", "false",
+                                      "in",  "let", "where", "loc"};
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    if (td_str_eqc(word, words[i])) return true;
+  return false;
+}
+
+bool tir_is_word(td_str_t text) {
+  if (text.length == 0) return false;
+  for (size_t i = 0; i < text.length; i++) {
+    char c = text.data[i];
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    bool later = (c >= '0' && c <= '9') || c == '.';
+    if (!letter && !(i > 0 && later)) return false;
+  }
+  return true;
+}
