@@ -1,0 +1,51 @@
+/* hal.h: what the executor needs of a device.
+ *
+ * A device is a table of functions over its own state.  Required slots must
+ * be filled; optional ones may be NULL.  One thread at a time uses a loaded
+ * program's run state; load and unload are serialised by the caller. */
+#ifndef TDSL_RUNTIME_HAL_H
+#define TDSL_RUNTIME_HAL_H
+
+#include "runtime/plan/plan.h"
+
+typedef struct hal_device hal_device_t;
+typedef struct hal_program hal_program_t; /* a plan's kernels, loaded */
+
+typedef struct hal_launch {
+  const plan_kernel_t *kernel;
+  uint32_t kernel_index;
+  void *const *buffers;       /* device addresses of the parameters */
+  const size_t *buffer_bytes; /* for checks and for recording devices */
+  const int64_t *scalars;
+  int64_t block_count;
+  size_t scratch_bytes;       /* per worker */
+} hal_launch_t;
+
+typedef struct hal_vtable {
+  const char *name;
+  /* required: memory of the device, 64-byte aligned; NULL: out of memory */
+  void *(*alloc)(hal_device_t *, size_t bytes);
+  void (*free)(hal_device_t *, void *data);
+  /* required: device to device, host to device, device to host are one where
+   * memory is shared with the host */
+  bool (*copy)(hal_device_t *, td_task_t *, void *to, const void *from,
+               size_t bytes);
+  bool (*fill)(hal_device_t *, td_task_t *, void *to, size_t bytes);
+  /* required: makes the plan's kernels callable; NULL after a diagnostic */
+  hal_program_t *(*load)(hal_device_t *, td_task_t *, const plan_t *);
+  void (*unload)(hal_device_t *, hal_program_t *);
+  /* required: runs (or queues) one kernel; false after a diagnostic */
+  bool (*launch)(hal_device_t *, hal_program_t *, td_task_t *,
+                 const hal_launch_t *);
+  /* optional: waits until everything queued is done */
+  bool (*wait)(hal_device_t *, td_task_t *);
+  void (*destroy)(hal_device_t *);
+  bool shares_host_memory;    /* caller's buffers are used in place */
+} hal_vtable_t;
+
+struct hal_device {
+  const hal_vtable_t *vtable;
+  /* the implementation's fields follow in its own struct */
+};
+
+#endif
