@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "harness"))
 
+import cases           # noqa: E402
 import corpus          # noqa: E402
 import cunit           # noqa: E402
 import filetest        # noqa: E402
@@ -100,6 +101,7 @@ def collect(env, seeds):
         jobs.append(Job("oracle", "oracle.seed.%d" % first,
                         programs.run_seeds,
                         (first, count, programs.DEVICES), 15))
+    jobs += [Job(*row) for row in cases.discover(env)]
     jobs += [Job(*row) for row in corpus.discover(env)]
     jobs += [Job(*row) for row in scripts.discover(env)]
     return jobs

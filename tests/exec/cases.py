@@ -1,0 +1,334 @@
+"""Programs of this folder with their inputs and the properties that must
+hold on every engine. Where a case gives no results, the oracle computes them
+when the test runs. Most are reports from users of other systems, recast."""
+import math
+import random
+import struct
+
+ENGINES = ("interp", "interp:f64", "interp:kir", "cpu")
+F32_ENGINES = ("interp", "interp:kir", "cpu")
+
+
+def tensor(dtype, shape, data):
+    data = [text(x) if isinstance(x, float) else x for x in data]
+    return {"dtype": dtype, "shape": list(shape), "data": data}
+
+
+def text(x):
+    if math.isnan(x):
+        return "nan"
+    if math.isinf(x):
+        return "inf" if x > 0 else "-inf"
+    return x
+
+
+def scalar(dtype, value):
+    return tensor(dtype, [], [value])
+
+
+def drawn(seed, dtype, *shape):
+    """Multiples of 1/64 in [-1, 1], so that every dtype holds them."""
+    r = random.Random(seed)
+    count = math.prod(shape)
+    return tensor(dtype, shape, [r.randint(-64, 64) / 64
+                                 for _ in range(count)])
+
+
+def whole(seed, dtype, limit, *shape):
+    r = random.Random(seed)
+    return tensor(dtype, shape, [float(r.randint(-limit, limit))
+                                 for _ in range(math.prod(shape))])
+
+
+class Case:
+    """One run. results: exact unless tol has a bound; check: a function of
+    (results, state) that gives lines; error: the id that must be reported,
+    parts: texts that its message must hold."""
+
+    def __init__(self, file, fn, args, name="", dims=None, results=None,
+                 state=None, tol=None, check=None, error=None, parts=(),
+                 engines=ENGINES, source=None, more=()):
+        self.file, self.fn, self.args = file, fn, args
+        self.name = "%s.%s%s" % (file, fn, "." + name if name else "")
+        self.dims, self.results, self.state = dims or {}, results, state
+        self.tol, self.check, self.error = tol or {}, check, error
+        self.parts, self.engines, self.source = parts, engines, source
+        self.more = more
+
+
+def f32_bits(value):
+    value = {"nan": math.nan, "inf": math.inf,
+             "-inf": -math.inf}.get(value, value)
+    return struct.unpack("<I", struct.pack("<f", value))[0]
+
+
+# --- masks ----------------------------------------------------------------
+def masked_rows():
+    def dead(row):
+        def check(results, _):
+            o, l = results["o"]["data"], results["l"]["data"]
+            out = []
+            if any(x != 0 for x in o[2 * row:2 * row + 2]):
+                out.append("row %d is not zero: %r" % (row, o))
+            if l[row] != "-inf":
+                out.append("l[%d] is %r, not -inf" % (row, l[row]))
+            return out
+        return check
+    args = {"q": drawn(1, "f32", 4, 2), "k": drawn(2, "f32", 4, 2),
+            "v": drawn(3, "f32", 4, 2)}
+    keep = [0 if i // 4 == 1 else 1 for i in range(16)]
+    yield Case("c01_masked_row", "f",
+               dict(args, keep=tensor("i32", [4, 4], keep)), check=dead(1))
+    pad = [0 if i % 4 == 0 else 1 for i in range(16)]
+    yield Case("c01_masked_row", "causal",
+               dict(args, keep=tensor("i32", [4, 4], pad)), check=dead(0))
+
+
+def masked_tiles():
+    def zeros(results, _):
+        return [] if not any(results["o"]["data"]) else ["o is not zero"]
+    args = {"q": drawn(4, "f32", 64), "k": drawn(5, "f32", 192, 64),
+            "v": drawn(6, "f32", 192, 64)}
+    for lo, hi in ((0, 0), (1, 0), (63, 0), (64, 0), (65, 0), (128, 0),
+                   (191, 0), (192, 0), (0, 128), (0, 192)):
+        yield Case("c02_masked_tile", "f",
+                   dict(args, lo=scalar("i32", lo), hi=scalar("i32", hi)),
+                   name="%d_%d" % (lo, hi),
+                   check=zeros if lo == 192 else None)
+
+
+def windows():
+    yield Case("c03_window", "count", {}, results={
+        "n": tensor("i32", [8], [1, 2, 3, 4, 4, 4, 4, 4])})
+
+
+# --- shapes and indexing --------------------------------------------------
+def heads():
+    for h, g in ((4, 2), (6, 2), (8, 8), (8, 1), (12, 4)):
+        value = [float(i // 4 % g) for i in range(5 * g * 4)]
+        want = [float(i // 4 // (h // g)) for i in range(h * 4)]
+        yield Case("c04_heads", "f",
+                   {"q": drawn(7, "f32", h, 4), "k": drawn(8, "f32", 5, g, 4),
+                    "v": tensor("f32", [5, g, 4], value)},
+                   name="%d_%d" % (h, g), dims={"H": h, "G": g},
+                   results={"o": tensor("f32", [h, 4], want)},
+                   tol={"o": [1e-6, 1e-6]})
+    yield Case("c04_heads", "f",
+               {"q": drawn(7, "f32", 5, 4), "k": drawn(8, "f32", 5, 2, 4),
+                "v": drawn(9, "f32", 5, 2, 4)}, name="5_2",
+               dims={"H": 5, "G": 2}, error="E36",
+               parts=("H", "G", "5", "2"))
+
+
+def empty():
+    yield Case("c05_empty", "f", {"x": tensor("f32", [3, 4, 0, 5], [])},
+               results={"y": tensor("f32", [3, 0, 5], [])})
+    yield Case("c05_empty", "g", {"x": tensor("f32", [3, 0], []),
+                                  "w": tensor("f32", [0, 4], [])},
+               results={"y": tensor("f32", [3, 4], [0.0] * 12)})
+    yield Case("c05_empty", "h", {"x": tensor("f32", [3, 0], [])},
+               results={"m": tensor("f32", [3], ["-inf"] * 3),
+                        "p": tensor("f32", [3], [1.0] * 3)})
+
+
+def tails():
+    sizes = [(64, 64, k) for k in (1, 8, 15, 16, 17, 24, 40, 56)]
+    sizes += [(1, 1, 1), (100, 99, 101), (129, 33, 300), (5, 7, 0)]
+    for m, n, k in sizes:
+        a = whole(10, "bf16", 4, m, k)
+        b = whole(11, "bf16", 4, n, k)
+        rows = [a["data"][i * k:i * k + k] for i in range(m)]
+        columns = [b["data"][i * k:i * k + k] for i in range(n)]
+        want = tensor("f32", [m, n], [
+            float(sum(x * y for x, y in zip(row, column)))
+            for row in rows for column in columns])
+        name = "%d_%d_%d" % (m, n, k)
+        yield Case("c10_tails", "mm", {"a": a, "b": b}, name=name,
+                   results={"c": want})
+        turned = {
+            "a": tensor("bf16", [k, m], [row[j] for j in range(k)
+                                         for row in rows]),
+            "b": tensor("bf16", [k, n], [column[j] for j in range(k)
+                                         for column in columns])}
+        yield Case("c10_tails", "mt", turned, name=name,
+                   results={"c": want})
+
+
+def gathers():
+    w = tensor("f32", [5, 2], [float(i) for i in range(10)])
+    for ids in ([2, -2, 4], [5], [2147483647], [-2147483648]):
+        bad = [i for i in ids if not 0 <= i < 5][0]
+        yield Case("c12_gather", "f",
+                   {"w": w, "id": tensor("i32", [len(ids)], ids)},
+                   name=str(bad), error="R04", parts=("id", str(bad), "5"))
+    yield Case("c12_gather", "f",
+               {"w": w, "id": tensor("i32", [3], [4, 0, 4])}, name="good",
+               results={"y": tensor("f32", [3, 2], [8.0, 9.0, 0.0, 1.0, 8.0,
+                                                    9.0])})
+
+
+# --- numerics -------------------------------------------------------------
+def narrow_sums():
+    yield Case("c06_narrow_sum", "a", {"x": tensor("f16", [2000],
+                                                   [3.0] * 2000)},
+               results={"y": scalar("f16", 6000.0)})
+    yield Case("c06_narrow_sum", "b", {"x": tensor("bf16", [70000],
+                                                   [1.0] * 70000)},
+               results={"s": scalar("bf16", 70144.0),
+                        "m": scalar("bf16", 1.0)})
+    yield Case("c06_narrow_sum", "c", {"x": tensor("bf16", [512],
+                                                   [0.3125] * 512)},
+               results={"y": tensor("bf16", [512], [1 / 512] * 512)})
+
+
+def half(pattern):
+    return struct.unpack("<e", struct.pack("<H", pattern))[0]
+
+
+def to_half(value):
+    """Round to nearest even by Python's own packing; overflow is inf."""
+    try:
+        return struct.unpack("<e", struct.pack("<e", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def bfloat(pattern):
+    return struct.unpack("<f", struct.pack("<I", pattern << 16))[0]
+
+
+def single(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+def conversions():
+    odd = [single(x) for x in (
+        0.49990, 0.5, 0.5 - 2.0 ** -12, 0.5 + 2.0 ** -11, 65504.0, 65519.996,
+        65520.0, -65520.0, 6e-8, 2.9e-8, 2.0 ** -25, 2.0 ** -25 * 1.0000001,
+        3e-6, 1e-7, 0.0, -0.0, math.inf, -math.inf, math.nan)]
+    yield Case("c07_f16", "f", {"x": tensor("f32", [len(odd)], odd)},
+               name="odd", results={"y": tensor("f16", [len(odd)], [
+                   to_half(x) for x in odd])})
+    every = [half(p) for p in range(65536)]
+    yield Case("c07_f16", "g", {"x": tensor("f16", [65536], every)},
+               name="every", results={"y": tensor("f32", [65536], every)})
+    yield Case("c07_f16", "f", {"x": tensor("f32", [65536], every)},
+               name="every", results={"y": tensor("f16", [65536], every)})
+    brain = [bfloat(p) for p in range(65536)]
+    yield Case("c07_f16", "gb", {"x": tensor("bf16", [65536], brain)},
+               name="every", results={"y": tensor("f32", [65536], brain)})
+    yield Case("c07_f16", "fb", {"x": tensor("f32", [65536], brain)},
+               name="every", results={"y": tensor("bf16", [65536], brain)})
+    yield Case("c08_bf16", "f", {"x": tensor("bf16", [4], [
+        1.0, 0.0078125, 255.0, -1.0])}, results={"y": tensor("bf16", [4], [
+            2.0, 1.0078125, 256.0, 0.0])})
+    yield Case("c08_bf16", "g", {"x": tensor("f64", [3], [
+        1 + 2.0 ** -8 + 2.0 ** -40, 1 + 2.0 ** -8, 1e39])},
+        results={"y": tensor("bf16", [3], [1.0078125, 1.0, math.inf])})
+
+
+def literals():
+    bits = (0x3dcccccd, 0x4b800000, 0x7f7fffff, 0x00800000, 0x00000001, 0,
+            0x80000000, 0x7f800000, 0xff800000)
+
+    def check(results, _):
+        got = results["y"]["data"]
+        out = ["y[%d] is %r, not bits %08x" % (i, got[i], b)
+               for i, b in enumerate(bits) if f32_bits(got[i]) != b]
+        return out if got[9] == "nan" else out + ["y[9] is %r" % got[9]]
+    yield Case("c09_literals", "f", {}, results={}, check=check,
+               engines=F32_ENGINES)
+
+
+# --- limits, names --------------------------------------------------------
+def many_arguments():
+    for n in (2, 511, 600):
+        names = ["x%d" % i for i in range(n)]
+        source = "dyn N <= 4096\nexport fn f(%s) -> y: f32[N] {\n" \
+            "  y[i] = %s\n}\n" % (
+                ", ".join("%s: f32[N]" % x for x in names),
+                " + ".join(x + "[i]" for x in names))
+        args = {x: tensor("f32", [3], [float(i % 7), 1.0, float(-i)])
+                for i, x in enumerate(names)}
+        want = [float(sum(i % 7 for i in range(n))), float(n),
+                float(-sum(range(n)))]
+        yield Case("c14_many_arguments", "f", args, name=str(n),
+                   source=source, results={"y": tensor("f32", [3], want)},
+                   engines=("interp", "cpu"))
+
+
+def equal_dims():
+    for n, m in ((1, 1), (2, 2), (1, 2), (3, 1), (2, 3), (64, 64)):
+        args = {"x": whole(12, "f32", 9, n), "y": whole(13, "f32", 9, m)}
+        if n != m:
+            yield Case("c15_equal_dims", "f", args, name="%d_%d" % (n, m),
+                       error="R03", parts=("N", "M", str(n), str(m)))
+            continue
+        want = [a * b for a, b in zip(args["x"]["data"], args["y"]["data"])]
+        yield Case("c15_equal_dims", "f", args, name="%d_%d" % (n, m),
+                   results={"z": tensor("f32", [n], want)})
+
+
+WORDS = """auto break case char continue default do double enum extern
+float goto int long register return short signed sizeof static switch typedef
+union unsigned void volatile while inline restrict class delete friend new
+operator private protected public template this throw try typename using
+virtual namespace bool_ asm main memcpy free printf NULL INFINITY fmaxf expf
+tanhf warpSize threadIdx blockIdx __syncthreads __global__ kernel errno
+stdout abs_ llvm entry alloca phi br ret""".split()
+
+
+def names():
+    source = (
+        "dim free = 4, warpSize = 2\n"
+        "struct main { double: f32[free] from \"layer1.weight\"\n"
+        "  asm: f32[free] from \"1234\" }\n"
+        "export fn memcpy(w: main, blockIdx: f32[free]) -> int: f32[free] {\n"
+        "  int[threadIdx] = w.double[threadIdx] * blockIdx[threadIdx]\n"
+        "    + w.asm[threadIdx]\n}\n")
+    a, b, c = (whole(s, "f32", 9, 4) for s in (14, 15, 16))
+    want = [x * y + z for x, y, z in zip(a["data"], b["data"], c["data"])]
+    yield Case("c17_names", "memcpy", {"w": {"double": a, "asm": c},
+                                       "blockIdx": b}, source=source,
+               results={"int": tensor("f32", [4], want)})
+    for word in WORDS:
+        source = ("export fn %(w)s(%(w)s_: f32[3]) -> r: f32[3] {\n"
+                  "  %(w)s[i] = %(w)s_[i] + 1\n  r[%(w)s__] = %(w)s[%(w)s__]"
+                  " * 2\n}\n" % {"w": word})
+        yield Case("c17_names", word,
+                   {word + "_": tensor("f32", [3], [1.0, 2.0, 3.0])},
+                   source=source, engines=("interp", "cpu"),
+                   results={"r": tensor("f32", [3], [4.0, 6.0, 8.0])})
+
+
+# --- aliasing -------------------------------------------------------------
+def in_place():
+    n = 33
+    square = whole(17, "f32", 50, n, n)
+    d = square["data"]
+    yield Case("c18_in_place", "f", {"x": square}, results={}, state={
+        "x": tensor("f32", [n, n], [d[i * n + j] + d[j * n + i]
+                                    for i in range(n) for j in range(n)])})
+    row = whole(18, "f32", 50, n)
+    total = sum(row["data"])
+    yield Case("c18_in_place", "g", {"x": row}, results={}, state={
+        "x": tensor("f32", [n], [x + total for x in row["data"]])})
+    yield Case("c18_in_place", "reverse", {"x": row}, results={}, state={
+        "x": tensor("f32", [n], row["data"][::-1])})
+
+
+def columns():
+    x = whole(19, "f32", 20, 5, 7)
+    want = [float(sum(x["data"][m * 7 + i] * (i + 1) for i in range(7)))
+            for m in range(5)]
+    yield Case("c11_columns", "f", {"x": x},
+               results={"y": tensor("f32", [5], want)})
+
+
+def cases():
+    out = []
+    for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
+                 gathers, narrow_sums, conversions, literals, many_arguments,
+                 equal_dims, names, in_place, columns):
+        out += list(make())
+    return out

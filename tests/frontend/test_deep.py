@@ -1,0 +1,108 @@
+"""Deep and long sources: each either works or is refused by one located
+error, never by a signal, whatever the stack; in check, fmt, dumps and runs."""
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+TDSLC = os.environ["TDSLC"]
+FAILED = []
+SANITIZED = b"__asan_init" in open(TDSLC, "rb").read()
+
+PARENS = "export fn f(a: f32) -> y: f32 { y = %s }\n"
+SOURCES = {
+    "parens_200": PARENS % ("(" * 200 + "a" + ")" * 200),
+    "parens_20000": PARENS % ("(" * 20000 + "a" + ")" * 20000),
+    "terms_1000": PARENS % " + ".join(["a"] * 1000),
+    "terms_200000": PARENS % " + ".join(["a"] * 200000),
+    "terms_1000000": PARENS % " + ".join(["a"] * 1000000),
+    "products_200000": PARENS % " * ".join(["a"] * 200000),
+    "minus_20000": PARENS % ("-" * 20000 + "a"),
+    "power_20000": PARENS % " ^ ".join(["a"] * 20000),
+    "ifs_20000": PARENS % ("if a > 0 then a else " * 20000 + "a"),
+    "calls_20000": PARENS % ("exp(" * 20000 + "a" + ")" * 20000),
+    "brackets_10000": PARENS % ("a" + "[" * 10000 + "0" + "]" * 10000),
+    "blocks_10000": "fn f() { %s }\n" % (
+        "checkpoint { " * 10000 + "}" * 10000),
+    "statements_5000": "export fn f(a: f32) -> y: f32 {\n  x0 = a\n%s"
+                       "  y = x5000\n}\n" % "".join(
+                           "  x%d = x%d + 1\n" % (i + 1, i)
+                           for i in range(5000)),
+    "and_200000": "export fn f(a: bool) -> y: bool { y = %s }\n"
+                  % " and ".join(["a"] * 200000),
+    "open_brackets": "(" * 100000,
+    "open_braces": "{" * 100000,
+}
+# What must be accepted; anything else may be refused, by these alone.
+ACCEPTED = {"parens_200", "terms_1000", "statements_5000"}
+LIMITS = {"L04", "P02", "P04", "E16", "E40", "L02", "L03", "B01"}
+RUNS = {"terms_1000": 1000.0, "terms_200000": 200000.0,
+        "statements_5000": 5001.0, "parens_200": 1.0}
+
+
+def run(arguments, stack, seconds=60):
+    def limit():
+        if stack:
+            resource.setrlimit(resource.RLIMIT_STACK, (stack, stack))
+    try:
+        done = subprocess.run([TDSLC] + arguments, capture_output=True,
+                              preexec_fn=limit, timeout=seconds,
+                              stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return None, "no end after %d s" % seconds
+    return done.returncode, (done.stdout + done.stderr).decode(
+        "utf-8", "replace")
+
+
+def check(name, good, detail):
+    print("%s %s" % ("ok" if good else "not ok", name))
+    if not good:
+        print("  " + detail[:600].replace("\n", "\n  "))
+        FAILED.append(name)
+
+
+def main():
+    stacks = [8 << 20] if SANITIZED else [8 << 20, 256 << 10]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, source in SOURCES.items():
+            path = os.path.join(folder, name + ".tdsl")
+            with open(path, "w") as f:
+                f.write(source)
+            for stack in stacks:
+                title = "%s.stack_%dk" % (name, stack >> 10)
+                code, out = run(["check", path], stack)
+                ids = set(re.findall(r"error\[(\w+)\]", out))
+                located = re.search(r"\.tdsl:\d+:\d+: error\[", out)
+                if name in ACCEPTED:
+                    good = code == 0
+                else:
+                    good = code == 0 or (code in (1, 5) and ids <= LIMITS
+                                         and bool(located))
+                check("check." + title, good, "status %s\n%s" % (code, out))
+                code, out = run(["fmt", path, "-o", path + ".out"], stack)
+                check("fmt." + title, code in (0, 1, 5),
+                      "status %s\n%s" % (code, out))
+                code, out = run(["dump", "ast", path], stack)
+                check("dump_ast." + title, code in (0, 1, 5),
+                      "status %s\n%s" % (code, out[-600:]))
+        for name, want in RUNS.items():
+            path = os.path.join(folder, name + ".tdsl")
+            for device in ("interp", "cpu"):
+                code, out = run(["run", path, "--device", device, "--in",
+                                 "a=1", "--out", path + ".json"], 8 << 20,
+                                120)
+                good = code in (1, 5) and name not in ACCEPTED and bool(
+                    re.search(r"error\[(L04|B01|B\d\d)\]", out))
+                if code == 0:
+                    with open(path + ".json") as f:
+                        data = re.search(r'"data":\s*\[([^\]]*)\]', f.read())
+                    good = data and float(data.group(1)) == want
+                check("run.%s@%s" % (name, device), good,
+                      "status %s\n%s" % (code, out))
+    sys.exit(1 if FAILED else 0)
+
+
+if __name__ == "__main__":
+    main()
