@@ -40,7 +40,7 @@ def main():
         seen.add(ident)
         if not title or title.endswith(".") or title[:2].istitle():
             report.add("rows", "%s: title %r" % (ident, title))
-        if len(page) < 60:
+        if len(page) < 25:
             report.add("explained", "%s has no page" % ident)
         used = re.search(r"\bTD_%s\b" % ident, product)
         if ident in RESERVED:
