@@ -121,9 +121,8 @@ static void constant(printer_t *p, const tir_expr_t *e) {
     td_buf_printf(p->out, "%lld", (long long)e->u.i64);
     return;
   }
-  size_t n = e->type == TDSL_DTYPE_F32
-                 ? td_format_f32(text, (float)e->u.f64)
-                 : td_format_f64(text, e->u.f64);
+  /* All digits, also of an f32: it has not been rounded yet (tir.h). */
+  size_t n = td_format_f64(text, e->u.f64);
   td_buf_put(p->out, text, n);
   bool is_plain = true; /* would read as an integer */
   for (size_t i = 0; i < n; i++)
