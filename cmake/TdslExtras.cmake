@@ -43,8 +43,32 @@ foreach(source IN LISTS sources)
   endif()
 endforeach()
 
-if(TARGET tdsl)
-  install(TARGETS tdsl tdsl_static)
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tdsl TYPE INCLUDE
-    FILES_MATCHING PATTERN "*.h")
+# Installation is relocatable: both descriptions find the rest from where
+# they lie themselves.
+if(NOT TARGET tdsl)
+  return()
 endif()
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(TDSL_PRIVATE_LIBS "-ljansson -lxxhash -ldl -lm -lpthread")
+if(TDSL_WITH_LLVM)
+  list(JOIN llvm_libs " " llvm_text)
+  string(APPEND TDSL_PRIVATE_LIBS " -L${llvm_libdir} ${llvm_text}")
+endif()
+file(RELATIVE_PATH TDSL_LIB_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}" "/")
+set(TDSL_PC_TO_PREFIX ../${TDSL_LIB_TO_PREFIX})
+configure_file(${CMAKE_SOURCE_DIR}/cmake/tdsl.pc.in
+  ${CMAKE_BINARY_DIR}/tdsl.pc @ONLY)
+configure_file(${CMAKE_SOURCE_DIR}/cmake/tdslConfig.cmake.in
+  ${CMAKE_BINARY_DIR}/tdslConfig.cmake @ONLY)
+write_basic_package_version_file(
+  ${CMAKE_BINARY_DIR}/tdslConfigVersion.cmake
+  COMPATIBILITY SameMajorVersion)
+install(TARGETS tdsl tdsl_static)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tdsl TYPE INCLUDE
+  FILES_MATCHING PATTERN "*.h")
+install(FILES ${CMAKE_BINARY_DIR}/tdsl.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_BINARY_DIR}/tdslConfig.cmake
+  ${CMAKE_BINARY_DIR}/tdslConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tdsl)
