@@ -142,6 +142,7 @@ static ast_token_t unclosed_bracket(ast_parser_t *p) {
   td_diag_label(d, p->held.loc, "%s here",
                 p->held.kind == '}' ? "the block ends" : "the file ends");
   p->bracket_count = 0;
+  p->spoilt_line = p->held.loc.line;
   return bad(p, p->held.loc);
 }
 
@@ -197,7 +198,7 @@ static ast_token_t skip(ast_parser_t *p) {
         stop_skipping(p);
         return newline(p, AST_NL_BRACE);
       }
-      if (t.kind == TOK_NL) {
+      if (t.kind == TOK_NL && p->bracket_count == 0) {
         stop_skipping(p);
         return take(p);
       }
@@ -260,7 +261,7 @@ ast_token_t ast_filter_next(ast_parser_t *p) {
 void ast_filter_recover(ast_parser_t *p) {
   if (p->skipping || p->closing > 0) return;
   bool newline_taken = p->last.kind == TOK_NL;
-  if (newline_taken && p->brace_count > 0) return;
+  if (newline_taken && p->brace_count > 0 && p->bracket_count == 0) return;
   p->skipping = true;
   p->scanner.quiet = true;
   if (!newline_taken && !p->has_held) {

@@ -25,6 +25,7 @@ typedef struct ast_token {
   const char *text; /* IDENT, REDUCE, DTYPE interned; NUM; STR no quotes */
   td_loc_t loc;
   bool newline_before;
+  bool reported; /* P07 or P08 was given for it; the parser says no more */
 } ast_token_t;
 
 /* Kinds that never reach the parser: a character sequence that was reported
@@ -42,6 +43,7 @@ typedef struct ast_scanner {
   td_loc_t last;     /* of the last token, for the end of the file */
   bool newline;      /* a line break since the last token */
   bool keep_comments;
+  bool ended;        /* an unclosed comment took the rest */
   bool quiet;        /* skipping after an error: report nothing more */
 } ast_scanner_t;
 
@@ -70,6 +72,8 @@ typedef struct ast_parser {
   bool has_held;
   bool skipping;           /* after an error, until a statement can begin */
   uint32_t skip_braces;    /* depth at which the parser waits */
+  uint32_t spoilt_line;    /* a } in brackets (P02) makes the rest of its
+                              line unreadable */
   uint32_t closing;        /* } to be made up, each followed by NL */
   bool closing_newline;
 } ast_parser_t;

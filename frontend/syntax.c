@@ -138,6 +138,7 @@ void ast_report_syntax(ast_parser_t *p, const ast_expected_t *expected) {
   bool stray = t->kind == '}' && p->brace_count == 0;
   /* Where braces went wrong before, what is left over says nothing new. */
   if ((t->kind == 0 || stray) && ast_parse_errors(p) > 0) return;
+  if (t->reported || t->loc.line == p->spoilt_line) return;
   if (expected->chained) {
     say_chained(p);
     return;
