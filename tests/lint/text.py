@@ -14,6 +14,7 @@ SCRIPTS = ("dev", ".ci/run")
 COLUMNS, HARD_CAP = 80, 1200
 # Sample programs that are kept as their authors wrote them.
 SAMPLES = {"nn", "softmax", "attention", "bert", "conv", "gpt_train", "llama",
+           "llama_f32",
            "losses", "moe", "pipeline", "quant", "ring_attention",
            "semantics", "tp_mlp", "variants"}
 # Written in two halves, so that this file does not find itself.
