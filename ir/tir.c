@@ -230,6 +230,46 @@ tir_expr_t *tir_rewrite(td_arena_t *arena, tir_expr_t *root, tir_map_fn map,
   return tir_rewrite_into(&rewriter, root);
 }
 
+/* ---- accumulation plans --------------------------------------------------- */
+
+typedef struct mentions {
+  const tir_node_t *node;
+  bool *found; /* one a parallel index */
+} mentions_t;
+
+static void note_index(void *user, tir_expr_t *e) {
+  const mentions_t *m = user;
+  if (e->op != TIR_X_INDEX || e->u.index->is_reduction) return;
+  for (uint32_t i = 0; i < m->node->index_count; i++)
+    if (m->node->indices[i] == e->u.index) m->found[i] = true;
+}
+
+/* A product whose factors do not mention the same parallel indices. */
+static bool is_contraction(td_arena_t *scratch, const tir_node_t *node) {
+  bool differ = false;
+  bool *found[2];
+  for (int k = 0; k < 2; k++) {
+    found[k] = TD_NEW_ARRAY(scratch, bool, node->index_count);
+    mentions_t m = {node, found[k]};
+    tir_walk(scratch, node->body->args[k], note_index, &m);
+  }
+  for (uint32_t i = 0; i < node->index_count; i++)
+    differ |= found[0][i] != found[1][i];
+  return differ;
+}
+
+void tir_assign_plan(td_arena_t *scratch, tir_node_t *node) {
+  bool is_float = tir_dtype_class(node->body->type) == TIR_CLASS_FLOAT;
+  bool is_sum = node->reduce == TIR_REDUCE_SUM ||
+                (node->kind == TIR_UPDATE && node->is_accumulate);
+  node->is_fma = is_float && is_sum && node->body->op == TIR_X_MUL;
+  node->plan = TIR_PLAN_SERIAL;
+  if (node->kind == TIR_UPDATE || !is_float) return;
+  if (node->reduce == TIR_REDUCE_PROD ||
+      (is_sum && !(node->is_fma && is_contraction(scratch, node))))
+    node->plan = TIR_PLAN_LANES;
+}
+
 /* ---- numbering ------------------------------------------------------------ */
 
 /* Nesting of loops is bounded by the parser and by lowering (255). */

@@ -299,8 +299,8 @@ tir_expr_t *tir_rewrite(td_arena_t *, tir_expr_t *root, tir_map_fn map,
 
 void tir_renumber(tir_func_t *); /* dense ids of values and nodes */
 
-/* Sets plan and is_fma of a freshly lowered reduction. */
-void tir_assign_plan(tir_node_t *node);
+/* Sets plan and is_fma of a freshly lowered reduction or += update. */
+void tir_assign_plan(td_arena_t *scratch, tir_node_t *node);
 
 /* ---- text, verification, interpretation ---------------------------------- */
 

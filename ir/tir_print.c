@@ -340,9 +340,12 @@ static void head(printer_t *p, const tir_node_t *node) {
     td_buf_printf(p->out, "reduce.%s", tir_reduce_text(node->reduce));
   else
     td_buf_puts(p->out, tir_kind_text(node->kind));
+  if (node->is_fma) td_buf_puts(p->out, " fma");
+  if (node->plan == TIR_PLAN_LANES) td_buf_puts(p->out, " lanes");
   if (node->is_distinct) td_buf_puts(p->out, " distinct");
   if (node->uses_tf32) td_buf_puts(p->out, " tf32");
   if (node->is_approx) td_buf_puts(p->out, " approx");
+  if (node->group != 0) td_buf_printf(p->out, " group %u", node->group);
 }
 
 static void block(printer_t *p, const tir_block_t *nodes);
