@@ -13,7 +13,13 @@ foreach(source IN LISTS sources)
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
   target_link_libraries(example_${name} PRIVATE
     tdsl_flags tdsl_warnings tdsl_static m)
-  if(TDSL_TESTS)
+  if(TDSL_TESTS AND EXISTS ${folder}/run.sh)
+    # tests/tdtest.py runs these itself, on several devices.
+    add_test(NAME example.${name}
+      COMMAND sh ${folder}/run.sh ${CMAKE_BINARY_DIR})
+    set_tests_properties(example.${name} PROPERTIES
+      LABELS examples SKIP_RETURN_CODE 77)
+  elseif(TDSL_TESTS)
     add_test(NAME example.${name} COMMAND example_${name}
       WORKING_DIRECTORY ${folder})
     set_tests_properties(example.${name} PROPERTIES LABELS api)
