@@ -208,6 +208,8 @@ ix_symbol_t *ix_symbol_create(ix_pool_t *pool, const char *name,
   symbol->kind = kind;
   symbol->id = (uint32_t)pool->symbols.length;
   symbol->loc = loc;
+  if (kind == IX_SYM_STATIC) symbol->lo = pool->one;
+  if (kind == IX_SYM_DYN || kind == IX_SYM_GENERIC) symbol->lo = pool->zero;
   td_vec_push(pool->arena, &pool->symbols, NULL);
   return symbol;
 }

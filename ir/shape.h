@@ -112,7 +112,9 @@ struct ix_poly {
 
 ix_pool_t *ix_pool_create(td_arena_t *arena);
 
-/* New symbol; never merged with another of the same name. */
+/* New symbol; never merged with another of the same name.  A dim starts with
+ * the lower bound of its kind, everything else without a range: the creator
+ * sets lo and hi before the first use. */
 ix_symbol_t *ix_symbol_create(ix_pool_t *pool, const char *name,
                               ix_symbol_kind_t kind, td_loc_t loc);
 

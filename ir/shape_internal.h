@@ -1,11 +1,14 @@
 /* shape_internal.h: what the files behind shape.h share (shape.c shape_use.c
- * facts.c prove.c witness.c distinct.c).  Nobody else includes it. */
+ * facts.c prove.c prove_facts.c witness.c
+ * distinct.c).  Nobody else includes it. */
 #ifndef TDSL_IR_SHAPE_INTERNAL_H
 #define TDSL_IR_SHAPE_INTERNAL_H
 
 #include "ir/shape.h"
 #include "runtime/base/map.h"
 #include "runtime/base/vec.h"
+
+enum { IX_MAX_RAISED = 8 };
 
 struct ix_pool {
   td_arena_t *arena;
@@ -18,6 +21,8 @@ struct ix_pool {
   TD_VEC(ix_term_t) terms;
   TD_VEC(const ix_atom_t *) factors;
   bool overflow;
+  struct ix_table *table; /* of prove.c, made when first needed */
+  const ix_symbol_t *rests[IX_MAX_RAISED]; /* symbols d' >= 0, see prove.c */
 };
 
 typedef enum ix_fact_kind {
@@ -50,7 +55,7 @@ typedef struct ix_proof {
   uint32_t level;
 } ix_proof_t;
 
-enum { IX_PROOF_BUDGET = 20000, IX_PROOF_LEVELS = 10 };
+enum { IX_PROOF_BUDGET = 12000, IX_PROOF_LEVELS = 16 };
 
 static inline ix_proof_t ix_proof_start(ix_pool_t *pool,
                                         const ix_facts_t *facts) {
@@ -88,13 +93,30 @@ static inline bool ix_may_mention(const ix_summary_t *below,
   return (below->names >> (s->id % 64) & 1) != 0;
 }
 
+/* ---- facts.c */
+/* The equalities in force, with exact divisions only: starts no proof. */
+const ix_poly_t *ix_apply_exact(const ix_facts_t *facts, const ix_poly_t *p);
+/* p is k * atom + c with k > 0: as a fact it says atom >= *out_least. */
+bool ix_is_bound(const ix_poly_t *p, const ix_atom_t **out_atom,
+                 int64_t *out_least);
+
 /* ---- prove.c */
-bool ix_proof_nonnegative(ix_proof_t *proof, const ix_poly_t *p);
+/* Steps 1 to 4. */
+bool ix_prove_ranged(ix_proof_t *proof, const ix_poly_t *p);
+/* The first min or max, those that are factors of p before those inside. */
+const ix_atom_t *ix_first_choice(const ix_poly_t *p);
+/* p for the two values x may have; true if proving one of them is enough. */
+bool ix_split_choice(ix_proof_t *proof, const ix_poly_t *p, const ix_atom_t *x,
+                     const ix_poly_t *out_cases[2]);
 /* p with varying atoms replaced by the end of their range that makes it least
  * (greatest), monomial by monomial; NULL if an end is missing. */
 const ix_poly_t *ix_least(ix_proof_t *proof, const ix_poly_t *p);
 const ix_poly_t *ix_greatest(ix_proof_t *proof, const ix_poly_t *p);
 bool ix_atom_nonnegative(ix_proof_t *proof, const ix_atom_t *atom);
+
+/* ---- prove_facts.c */
+/* At level 0 the whole procedure, above it steps 1 to 4. */
+bool ix_proof_nonnegative(ix_proof_t *proof, const ix_poly_t *p);
 
 /* ---- witness.c */
 enum { IX_WITNESS_SYMBOLS = 64, IX_WITNESS_POINTS = 14 };
@@ -105,6 +127,7 @@ enum { IX_WITNESS_SYMBOLS = 64, IX_WITNESS_POINTS = 14 };
 typedef struct ix_witness {
   const ix_symbol_t *symbols[IX_WITNESS_SYMBOLS];
   size_t symbol_count;
+  const ix_poly_t *lo[IX_WITNESS_SYMBOLS], *hi[IX_WITNESS_SYMBOLS];
   int64_t values[IX_WITNESS_POINTS][IX_WITNESS_SYMBOLS];
   bool is_known[IX_WITNESS_SYMBOLS]; /* at the point being made */
   bool is_valid[IX_WITNESS_POINTS];
