@@ -77,7 +77,8 @@ def reference(path):
     length = batch()[2]
     print("tokens   1 - cosine   difference   sentence")
     good = True
-    for b, text in enumerate(sentences(rows)):
+    texts = sentences(rows)
+    for b, text in enumerate(texts):
         x = got[b * width:(b + 1) * width]
         y = want[b * width:(b + 1) * width]
         norms = math.sqrt(math.fsum(v * v for v in x)
@@ -90,8 +91,15 @@ def reference(path):
         passed = cosine >= COSINE and worst <= DIFFERENCE
         good = good and passed
         text = text if len(text) <= 38 else text[:35] + "..."
-        print(f"{length[b]:6}   {max(0.0, 1 - cosine):10.1e}   {worst:10.1e}"
+        text = text or "(empty)"
+        away = 1 - cosine if cosine < 1 or cosine != cosine else 0.0
+        print(f"{length[b]:6}   {away:10.1e}   {worst:10.1e}"
               f"   {text}{'' if passed else '   FAILED'}")
+    for a, b in ((1, 2), (3, 4), (1, 4)):       # what the vectors are for
+        x = got[a * width:(a + 1) * width]
+        y = got[b * width:(b + 1) * width]
+        print(f"likeness {math.fsum(p * q for p, q in zip(x, y)):5.2f}: "
+              f"{texts[a][:29]}... {texts[b][:29]}...")
     print(f"minilm: {rows} sentences, wanted cosine >= {COSINE} and "
           f"difference <= {DIFFERENCE:g}: {'passed' if good else 'FAILED'}")
     return good
