@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -147,7 +148,7 @@ bool td_os_read_file(td_task_t *task, const char *path, size_t limit,
 }
 
 bool td_os_map_file(td_task_t *task, const char *path, td_file_map_t *out) {
-  *out = (td_file_map_t){NULL, 0, false, task};
+  *out = (td_file_map_t){NULL, 0};
   struct stat about;
   int fd = open_to_read(task, path, &about);
   if (fd < 0) return false;
@@ -245,6 +246,17 @@ const char *td_os_folder_of(td_arena_t *arena, const char *path) {
   if (!slash) return "";
   size_t n = slash == path ? 1 : (size_t)(slash - path);
   return td_arena_strndup(arena, path, n);
+}
+
+const char *td_os_real_path(td_arena_t *arena, const char *path) {
+  char *found = realpath(path, NULL); /* malloc's, whatever the hook */
+  if (!found) return NULL;
+  char place[4097];
+  size_t n = strlen(found);
+  bool fits = n < sizeof place;
+  if (fits) memcpy(place, found, n + 1);
+  free(found); /* before the arena, which may unwind */
+  return fits ? td_arena_strndup(arena, place, n) : NULL;
 }
 
 /* -- dynamic libraries -- */

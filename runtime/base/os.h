@@ -22,8 +22,6 @@ bool td_os_read_file(td_task_t *task, const char *path, size_t limit,
 typedef struct td_file_map_t {
   const unsigned char *data;
   size_t length;
-  bool is_copy; /* the file could not be mapped and was read instead */
-  td_task_t *task;
 } td_file_map_t;
 
 bool td_os_map_file(td_task_t *task, const char *path, td_file_map_t *out);
@@ -44,6 +42,9 @@ bool td_os_make_folders(td_task_t *task, const char *path);
 const char *td_os_join(td_arena_t *arena, const char *folder,
                        const char *name);
 const char *td_os_folder_of(td_arena_t *arena, const char *path);
+
+/* The absolute path with all links followed; NULL if it does not exist. */
+const char *td_os_real_path(td_arena_t *arena, const char *path);
 
 /* -- dynamic libraries; NULL on failure, *reason then set (arena text) -- */
 void *td_os_dlopen(td_arena_t *arena, const char *name, const char **reason);
