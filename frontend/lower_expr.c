@@ -144,9 +144,21 @@ static tdsl_dtype_t meet(const tir_expr_t *a, const tir_expr_t *b) {
   return TDSL_DTYPE_I64;
 }
 
+/* A whole exponent that the checker has made a float of: as an integer it
+ * tells POW that it is whole.  A cast in the text is longer than what it
+ * casts. */
+static bool is_implied(const sem_expr_t *e) {
+  if (e->kind != SEM_WIDEN && e->kind != SEM_CAST) return false;
+  const sem_expr_t *from = e->args[0];
+  return td_dtype_is_int(from->type.dtype) && e->loc.line == from->loc.line &&
+         e->loc.column == from->loc.column &&
+         e->loc.end_line == from->loc.end_line &&
+         e->loc.end_column == from->loc.end_column;
+}
+
 /* The value of an exponent that is a constant integer. */
 static bool whole_constant(lo_t *lo, const sem_expr_t *e, int64_t *out) {
-  while (e->kind == SEM_WIDEN) e = e->args[0];
+  if (is_implied(e)) e = e->args[0];
   if (e->kind == SEM_DIM) return ix_is_const(lo_poly(lo, e->poly), out);
   if (e->kind != SEM_CONST || !td_dtype_is_int(e->type.dtype)) return false;
   *out = e->i64;
@@ -181,10 +193,7 @@ static tir_expr_t *power(lo_t *lo, tir_expr_t *x, const sem_expr_t *exponent,
       r = lo_op2(lo, TIR_X_MUL, x->type, r, x, loc);
     return n > 0 ? r : lo_op2(lo, TIR_X_DIV, x->type, one, r, loc);
   }
-  /* A whole exponent keeps its type: POW then knows it is one. */
-  while (exponent->kind == SEM_WIDEN &&
-         !td_dtype_is_float(exponent->args[0]->type.dtype))
-    exponent = exponent->args[0];
+  if (is_implied(exponent)) exponent = exponent->args[0];
   tir_expr_t *y = lo_elem(lo, exponent, at);
   if (td_dtype_is_float(y->type)) y = lo_coerce(lo, y, x->type);
   return lo_op2(lo, TIR_X_POW, x->type, x, y, loc);
