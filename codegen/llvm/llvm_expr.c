@@ -1,0 +1,526 @@
+/* llvm_expr.c: scalar expressions of a kernel as LLVM values.
+ *
+ * In a lane loop of n lanes a value is a vector of n elements if it may
+ * differ between lanes, else a scalar; cgl_widen bridges.  `mask` says which
+ * lanes count; lanes that do not may hold anything, but nothing done for
+ * them may trap or touch memory.
+ *
+ * Expressions are DAGs of bounded depth (fusion caps them); operands are
+ * evaluated by plain recursion. */
+#include "codegen/llvm/llvm_impl.h"
+
+#include "runtime/base/num.h"
+
+bool cgl_is_vector(LLVMValueRef v) {
+  return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;
+}
+
+LLVMTypeRef cgl_like(LLVMTypeRef element, LLVMValueRef like) {
+  if (!cgl_is_vector(like)) return element;
+  return LLVMVectorType(element, LLVMGetVectorSize(LLVMTypeOf(like)));
+}
+
+LLVMValueRef cgl_splat(cgl_t *g, LLVMValueRef scalar, LLVMValueRef like) {
+  if (!cgl_is_vector(like) || cgl_is_vector(scalar)) return scalar;
+  uint32_t n = LLVMGetVectorSize(LLVMTypeOf(like));
+  LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), n);
+  if (LLVMIsConstant(scalar)) {
+    LLVMValueRef items[64];
+    TD_CHECK(g->task, n <= 64, "vector of %u lanes", n);
+    for (uint32_t i = 0; i < n; i++) items[i] = scalar;
+    return LLVMConstVector(items, n);
+  }
+  LLVMValueRef undef = LLVMGetPoison(type);
+  LLVMValueRef zero = LLVMConstInt(g->i32, 0, 0);
+  LLVMValueRef one =
+      LLVMBuildInsertElement(g->builder, undef, scalar, zero, "");
+  LLVMValueRef order = LLVMConstNull(LLVMVectorType(g->i32, n));
+  return LLVMBuildShuffleVector(g->builder, one, undef, order, "");
+}
+
+LLVMValueRef cgl_widen(cgl_t *g, LLVMValueRef v) {
+  if (g->lanes == 0 || g->at_lane0 || cgl_is_vector(v)) return v;
+  LLVMValueRef like =
+      LLVMGetUndef(LLVMVectorType(LLVMTypeOf(v), g->lanes));
+  return cgl_splat(g, v, like);
+}
+
+LLVMValueRef cgl_const_f32(cgl_t *g, float v, LLVMValueRef like) {
+  return cgl_splat(g, LLVMConstReal(g->f32, (double)v), like);
+}
+
+LLVMValueRef cgl_const_f64(cgl_t *g, double v, LLVMValueRef like) {
+  return cgl_splat(g, LLVMConstReal(g->f64, v), like);
+}
+
+LLVMValueRef cgl_const_int(cgl_t *g, LLVMTypeRef element, int64_t v,
+                           LLVMValueRef like) {
+  return cgl_splat(g, LLVMConstInt(element, (unsigned long long)v, 1), like);
+}
+
+LLVMTypeRef cgl_value_type(cgl_t *g, tdsl_dtype_t type) {
+  switch (type) {
+    case TDSL_DTYPE_F32: return g->f32;
+    case TDSL_DTYPE_F64: return g->f64;
+    case TDSL_DTYPE_BOOL: return g->i1;
+    case TDSL_DTYPE_I64: return g->i64;
+    case TDSL_DTYPE_UNSET: case TDSL_DTYPE_F16: case TDSL_DTYPE_BF16:
+    case TDSL_DTYPE_F8E4M3: case TDSL_DTYPE_F8E5M2: case TDSL_DTYPE_I32:
+    case TDSL_DTYPE_I8: case TDSL_DTYPE_U8: case TDSL_DTYPE_FORCE32:
+      break;
+  }
+  TD_ICE(g->task, "no arithmetic in dtype %d", (int)type);
+}
+
+/* ---- memo --------------------------------------------------------------- */
+
+size_t cgl_memo_mark(const cgl_t *g) {
+  return g->memo.length;
+}
+
+void cgl_memo_release(cgl_t *g, size_t mark) {
+  g->memo.length = mark;
+}
+
+static LLVMValueRef memo_find(cgl_t *g, const kir_expr_t *e) {
+  for (size_t i = g->memo.length; i > 0; i--) {
+    const cgl_memo_t *m = &g->memo.data[i - 1];
+    if (m->expr == e && m->at_lane0 == g->at_lane0) return m->value;
+  }
+  return NULL;
+}
+
+/* ---- index arithmetic of dims ------------------------------------------------ */
+
+static LLVMValueRef symbol_value(cgl_t *g, const ix_symbol_t *s) {
+  for (uint32_t i = 0; i < g->kernel->dim_count; i++) {
+    if (g->kernel->dims[i] == s) return g->dims[i];
+  }
+  TD_ICE(g->task, "kernel %s has no dim %s", g->kernel->name, s->name);
+}
+
+/* Floor of a / b for b > 0, of scalars or vectors of i64. */
+static LLVMValueRef floor_div(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
+                              bool want_mod) {
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a));
+  LLVMValueRef r = LLVMBuildSRem(g->builder, a, b, "");
+  /* the sign of the remainder is that of a; fix it up when it disagrees */
+  LLVMValueRef wrong = LLVMBuildAnd(
+      g->builder, LLVMBuildICmp(g->builder, LLVMIntNE, r, zero, ""),
+      LLVMBuildICmp(g->builder, LLVMIntSLT,
+                    LLVMBuildXor(g->builder, r, b, ""), zero, ""), "");
+  if (want_mod) {
+    return LLVMBuildSelect(g->builder, wrong,
+                           LLVMBuildAdd(g->builder, r, b, ""), r, "");
+  }
+  LLVMValueRef q = LLVMBuildSDiv(g->builder, a, b, "");
+  LLVMValueRef one = LLVMBuildZExt(g->builder, wrong, LLVMTypeOf(q), "");
+  return LLVMBuildSub(g->builder, q, one, "");
+}
+
+static LLVMValueRef atom_value(cgl_t *g, const ix_atom_t *a) {
+  if (a->kind == IX_ATOM_SYMBOL) return symbol_value(g, a->symbol);
+  LLVMValueRef p = cgl_poly(g, a->p), q = cgl_poly(g, a->q);
+  if (a->kind == IX_ATOM_FLOOR) return floor_div(g, p, q, false);
+  if (a->kind == IX_ATOM_MOD) return floor_div(g, p, q, true);
+  LLVMIntPredicate less = a->kind == IX_ATOM_MIN ? LLVMIntSLT : LLVMIntSGT;
+  LLVMValueRef first = LLVMBuildICmp(g->builder, less, p, q, "");
+  return LLVMBuildSelect(g->builder, first, p, q, "");
+}
+
+LLVMValueRef cgl_poly(cgl_t *g, const ix_poly_t *p) {
+  LLVMValueRef sum = LLVMConstInt(g->i64, 0, 0);
+  for (uint32_t t = 0; t < p->term_count; t++) {
+    const ix_term_t *term = &p->terms[t];
+    LLVMValueRef product =
+        LLVMConstInt(g->i64, (unsigned long long)term->coefficient, 1);
+    for (uint32_t i = 0; i < term->atom_count; i++) {
+      product = LLVMBuildMul(g->builder, product,
+                             atom_value(g, term->atoms[i]), "");
+    }
+    sum = LLVMBuildAdd(g->builder, sum, product, "");
+  }
+  return sum;
+}
+
+/* ---- what an expression needs ------------------------------------------------- */
+
+typedef struct seen { const kir_expr_t *e; bool answer; } seen_t;
+
+static bool varying(cgl_t *g, const kir_expr_t *e, td_map_t *done) {
+  if (e->op == KIR_X_VAR) {
+    if (e->u.var == g->lane_var) return true;
+    const kir_stmt_t *let = g->lets[e->u.var->id];
+    if (let == NULL) return false;
+    LLVMValueRef v = g->vars[e->u.var->id];
+    return v != NULL && cgl_is_vector(v);
+  }
+  if (e->arg_count == 0) return false;
+  void *known = td_map_get_u64(done, (uint64_t)(uintptr_t)e);
+  if (known != NULL) return known == (void *)g;
+  bool any = false;
+  for (uint32_t i = 0; i < e->arg_count && !any; i++) {
+    any = varying(g, e->args[i], done);
+  }
+  td_map_put_u64(done, (uint64_t)(uintptr_t)e, any ? (void *)g : (void *)done);
+  return any;
+}
+
+bool cgl_is_varying(cgl_t *g, const kir_expr_t *e) {
+  if (g->lanes == 0 || g->at_lane0) return false;
+  td_map_t done;
+  td_map_init(&done, g->arena);
+  return varying(g, e, &done);
+}
+
+/* True if evaluating for a lane or path that was not chosen could fault: a
+ * load that may be out of bounds, or a division by what may be zero. */
+static bool may_fault(const kir_expr_t *e, td_map_t *done) {
+  if (e->op == KIR_X_LOAD && e->u.buffer->space == KIR_GLOBAL &&
+      !e->is_safe) {
+    return true;
+  }
+  if (e->op == KIR_X_LOAD && e->u.buffer->space == KIR_LOCAL && !e->is_safe) {
+    return true;
+  }
+  if ((e->op == KIR_X_DIV || e->op == KIR_X_MOD) &&
+      e->type == TDSL_DTYPE_I64) {
+    const kir_expr_t *d = e->args[1];
+    if (d->op != KIR_X_CONST || d->u.i64 == 0 || d->u.i64 == -1) return true;
+  }
+  if (e->arg_count == 0) return false;
+  if (td_map_has(done, td_str_n((const char *)&e, sizeof e))) return false;
+  td_map_put(done, td_str_n((const char *)&e, sizeof e), NULL);
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    if (may_fault(e->args[i], done)) return true;
+  }
+  return false;
+}
+
+static bool needs_guard(cgl_t *g, const kir_expr_t *e) {
+  td_map_t done;
+  td_map_init(&done, g->arena);
+  return may_fault(e, &done);
+}
+
+/* ---- operations ------------------------------------------------------------------ */
+
+static LLVMValueRef float_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
+                                 LLVMValueRef b) {
+  switch ((int)op) {
+    case KIR_X_ADD: return LLVMBuildFAdd(g->builder, a, b, "");
+    case KIR_X_SUB: return LLVMBuildFSub(g->builder, a, b, "");
+    case KIR_X_MUL: return LLVMBuildFMul(g->builder, a, b, "");
+    case KIR_X_DIV: return LLVMBuildFDiv(g->builder, a, b, "");
+    case KIR_X_MIN: return cgl_max(g, a, b, true);
+    case KIR_X_MAX: return cgl_max(g, a, b, false);
+    case KIR_X_EQ: return LLVMBuildFCmp(g->builder, LLVMRealOEQ, a, b, "");
+    case KIR_X_NE: return LLVMBuildFCmp(g->builder, LLVMRealUNE, a, b, "");
+    case KIR_X_LT: return LLVMBuildFCmp(g->builder, LLVMRealOLT, a, b, "");
+    case KIR_X_LE: return LLVMBuildFCmp(g->builder, LLVMRealOLE, a, b, "");
+    case KIR_X_GT: return LLVMBuildFCmp(g->builder, LLVMRealOGT, a, b, "");
+    case KIR_X_GE: return LLVMBuildFCmp(g->builder, LLVMRealOGE, a, b, "");
+    case KIR_X_POW: return cgl_math(g, op, a, b);
+    default: TD_ICE(g->task, "float operation %d", (int)op);
+  }
+}
+
+/* x ^ n by repeated squaring, wrapping; n >= 0 as the checker proved. */
+static LLVMValueRef int_power(cgl_t *g, LLVMValueRef a, LLVMValueRef n) {
+  LLVMValueRef args[2] = {a, n};
+  LLVMTypeRef type = cgl_is_vector(a) ? LLVMGetElementType(LLVMTypeOf(a))
+                                      : LLVMTypeOf(a);
+  return cgl_helper(g, "rcpu_ipow", type, args, 2);
+}
+
+static LLVMValueRef int_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
+                               LLVMValueRef b) {
+  LLVMIntPredicate p = LLVMIntEQ;
+  switch ((int)op) {
+    case KIR_X_ADD: return LLVMBuildAdd(g->builder, a, b, "");
+    case KIR_X_SUB: return LLVMBuildSub(g->builder, a, b, "");
+    case KIR_X_MUL: return LLVMBuildMul(g->builder, a, b, "");
+    case KIR_X_DIV: case KIR_X_MOD: {
+      /* lanes that do not count must not trap */
+      if (g->mask != NULL && cgl_is_vector(b)) {
+        b = LLVMBuildSelect(g->builder, g->mask, b,
+                            cgl_const_int(g, g->i64, 1, b), "");
+      }
+      return floor_div(g, a, b, op == KIR_X_MOD);
+    }
+    case KIR_X_POW: return int_power(g, a, b);
+    case KIR_X_MIN:
+      return LLVMBuildSelect(
+          g->builder, LLVMBuildICmp(g->builder, LLVMIntSLT, a, b, ""), a, b,
+          "");
+    case KIR_X_MAX:
+      return LLVMBuildSelect(
+          g->builder, LLVMBuildICmp(g->builder, LLVMIntSGT, a, b, ""), a, b,
+          "");
+    case KIR_X_EQ: p = LLVMIntEQ; break;
+    case KIR_X_NE: p = LLVMIntNE; break;
+    case KIR_X_LT: p = LLVMIntSLT; break;
+    case KIR_X_LE: p = LLVMIntSLE; break;
+    case KIR_X_GT: p = LLVMIntSGT; break;
+    case KIR_X_GE: p = LLVMIntSGE; break;
+    default: TD_ICE(g->task, "integer operation %d", (int)op);
+  }
+  return LLVMBuildICmp(g->builder, p, a, b, "");
+}
+
+static LLVMValueRef unary(cgl_t *g, const kir_expr_t *e, LLVMValueRef a) {
+  bool is_float = e->type == TDSL_DTYPE_F32 || e->type == TDSL_DTYPE_F64;
+  LLVMValueRef args[1] = {a};
+  switch ((int)e->op) {
+    case KIR_X_NOT: return LLVMBuildNot(g->builder, a, "");
+    case KIR_X_NEG:
+      return is_float ? LLVMBuildFNeg(g->builder, a, "")
+                      : LLVMBuildNeg(g->builder, a, "");
+    case KIR_X_ABS:
+      if (is_float) return cgl_intrinsic(g, "llvm.fabs", args, 1);
+      return LLVMBuildSelect(
+          g->builder,
+          LLVMBuildICmp(g->builder, LLVMIntSLT, a,
+                        LLVMConstNull(LLVMTypeOf(a)), ""),
+          LLVMBuildNeg(g->builder, a, ""), a, "");
+    case KIR_X_FLOOR: return cgl_intrinsic(g, "llvm.floor", args, 1);
+    case KIR_X_CEIL: return cgl_intrinsic(g, "llvm.ceil", args, 1);
+    case KIR_X_ROUND: return cgl_intrinsic(g, "llvm.roundeven", args, 1);
+    case KIR_X_SQRT: return cgl_intrinsic(g, "llvm.sqrt", args, 1);
+    default: return cgl_math(g, e->op, a, NULL);
+  }
+}
+
+/* Evaluates `e` in a block of its own that runs only where `cond` holds;
+ * the other way gives `otherwise` (NULL: zero).  Scalar conditions only. */
+static LLVMValueRef branch(cgl_t *g, LLVMValueRef cond, const kir_expr_t *yes,
+                           const kir_expr_t *no, LLVMTypeRef type) {
+  LLVMBasicBlockRef ends[2];
+  LLVMValueRef values[2];
+  LLVMBasicBlockRef then_block =
+      LLVMAppendBasicBlockInContext(g->context, g->function, "then");
+  LLVMBasicBlockRef else_block =
+      LLVMAppendBasicBlockInContext(g->context, g->function, "else");
+  LLVMBasicBlockRef join =
+      LLVMAppendBasicBlockInContext(g->context, g->function, "join");
+  LLVMBuildCondBr(g->builder, cond, then_block, else_block);
+  LLVMBasicBlockRef starts[2] = {then_block, else_block};
+  const kir_expr_t *arms[2] = {yes, no};
+  bool is_vector = false;
+  for (int i = 0; i < 2; i++) {
+    is_vector |= arms[i] != NULL && cgl_is_varying(g, arms[i]);
+  }
+  if (is_vector) type = LLVMVectorType(type, g->lanes);
+  for (int i = 0; i < 2; i++) {
+    LLVMPositionBuilderAtEnd(g->builder, starts[i]);
+    size_t mark = cgl_memo_mark(g);
+    if (arms[i] == NULL) {
+      values[i] = LLVMConstNull(type);
+    } else {
+      values[i] = cgl_expr(g, arms[i]);
+      if (is_vector) values[i] = cgl_widen(g, values[i]);
+    }
+    cgl_memo_release(g, mark);
+    ends[i] = LLVMGetInsertBlock(g->builder);
+    LLVMBuildBr(g->builder, join);
+  }
+  LLVMPositionBuilderAtEnd(g->builder, join);
+  LLVMValueRef phi = LLVMBuildPhi(g->builder, type, "");
+  LLVMAddIncoming(phi, values, ends, 2);
+  return phi;
+}
+
+/* Evaluates under mask & cond (or & not cond); values of other lanes do not
+ * matter. */
+static LLVMValueRef masked(cgl_t *g, LLVMValueRef cond, bool negate,
+                           const kir_expr_t *e) {
+  if (!needs_guard(g, e)) return cgl_expr_wide(g, e);
+  LLVMValueRef before = g->mask;
+  LLVMValueRef mask =
+      negate ? LLVMBuildNot(g->builder, cond, "") : cond;
+  if (before != NULL) mask = LLVMBuildAnd(g->builder, before, mask, "");
+  size_t mark = cgl_memo_mark(g);
+  g->mask = mask;
+  LLVMValueRef v = cgl_expr_wide(g, e);
+  g->mask = before;
+  cgl_memo_release(g, mark);
+  return v;
+}
+
+/* select, and, or: chosen arms only.  `no` NULL stands for false, `yes` NULL
+ * for true. */
+static LLVMValueRef choose(cgl_t *g, const kir_expr_t *cond,
+                           const kir_expr_t *yes, const kir_expr_t *no,
+                           tdsl_dtype_t type) {
+  LLVMValueRef c = cgl_expr(g, cond);
+  LLVMTypeRef element = cgl_value_type(g, type);
+  bool guard = (yes != NULL && needs_guard(g, yes)) ||
+               (no != NULL && needs_guard(g, no));
+  if (!cgl_is_vector(c) && guard) {
+    if (yes == NULL) { /* or: true where c, else `no` */
+      LLVMValueRef n = LLVMBuildNot(g->builder, c, "");
+      LLVMValueRef v = branch(g, n, no, NULL, element);
+      return LLVMBuildOr(g->builder, v, cgl_splat(g, c, v), "");
+    }
+    return branch(g, c, yes, no, element);
+  }
+  LLVMValueRef a, b;
+  if (cgl_is_vector(c)) {
+    LLVMTypeRef type_n = LLVMVectorType(element, g->lanes);
+    a = yes != NULL ? masked(g, c, false, yes) : LLVMConstAllOnes(type_n);
+    b = no != NULL ? masked(g, c, true, no) : LLVMConstNull(type_n);
+  } else {
+    a = yes != NULL ? cgl_expr(g, yes) : LLVMConstInt(g->i1, 1, 0);
+    b = no != NULL ? cgl_expr(g, no) : LLVMConstInt(g->i1, 0, 0);
+    if (cgl_is_vector(a)) b = cgl_splat(g, b, a);
+    if (cgl_is_vector(b)) a = cgl_splat(g, a, b);
+  }
+  return LLVMBuildSelect(g->builder, c, a, b, "");
+}
+
+static LLVMValueRef variable(cgl_t *g, const kir_var_t *var) {
+  if (var == g->lane_var && g->at_lane0) return LLVMConstInt(g->i64, 0, 0);
+  LLVMValueRef v = g->vars[var->id];
+  TD_CHECK(g->task, v != NULL, "variable %s is used before it is set",
+           var->name);
+  if (g->at_lane0 && cgl_is_vector(v)) {
+    return cgl_expr(g, g->lets[var->id]->value);
+  }
+  return v;
+}
+
+static LLVMValueRef emit(cgl_t *g, const kir_expr_t *e) {
+  LLVMValueRef a[8];
+  switch (e->op) {
+    case KIR_X_CONST:
+      if (e->type == TDSL_DTYPE_F32 || e->type == TDSL_DTYPE_F64) {
+        return LLVMConstReal(cgl_value_type(g, e->type), e->u.f64);
+      }
+      return LLVMConstInt(cgl_value_type(g, e->type),
+                          (unsigned long long)e->u.i64, 1);
+    case KIR_X_VAR: return variable(g, e->u.var);
+    case KIR_X_DIM: return cgl_poly(g, e->u.dim);
+    case KIR_X_LOAD: return cgl_load(g, e);
+    case KIR_X_FOLD: return cgl_fold(g, e);
+    case KIR_X_SELECT:
+      return choose(g, e->args[0], e->args[1], e->args[2], e->type);
+    case KIR_X_AND: return choose(g, e->args[0], e->args[1], NULL, e->type);
+    case KIR_X_OR: return choose(g, e->args[0], NULL, e->args[1], e->type);
+    case KIR_X_CAST:
+      return cgl_cast(g, e->u.to, cgl_expr(g, e->args[0]), e->args[0]->type);
+    case KIR_X_ROUND_TF32:
+      return cgl_round_tf32(g, cgl_expr(g, e->args[0]));
+    case KIR_X_NEG: case KIR_X_NOT: case KIR_X_ABS: case KIR_X_FLOOR:
+    case KIR_X_CEIL: case KIR_X_ROUND: case KIR_X_EXP: case KIR_X_EXP2:
+    case KIR_X_LOG: case KIR_X_LOG2: case KIR_X_SQRT: case KIR_X_RSQRT:
+    case KIR_X_SIN: case KIR_X_COS: case KIR_X_TANH: case KIR_X_ERF:
+      return unary(g, e, cgl_expr(g, e->args[0]));
+    case KIR_X_ADD: case KIR_X_SUB: case KIR_X_MUL: case KIR_X_DIV:
+    case KIR_X_MOD: case KIR_X_POW: case KIR_X_MIN: case KIR_X_MAX:
+    case KIR_X_EQ: case KIR_X_NE: case KIR_X_LT: case KIR_X_LE:
+    case KIR_X_GT: case KIR_X_GE: case KIR_X_FMA: case KIR_X_UNIFORM: {
+      bool any = false;
+      TD_CHECK(g->task, e->arg_count <= 8, "%u operands", e->arg_count);
+      for (uint32_t i = 0; i < e->arg_count; i++) {
+        a[i] = cgl_expr(g, e->args[i]);
+        any |= cgl_is_vector(a[i]);
+      }
+      if (any) {
+        for (uint32_t i = 0; i < e->arg_count; i++) a[i] = cgl_widen(g, a[i]);
+      }
+      if (e->op == KIR_X_FMA) return cgl_intrinsic(g, "llvm.fma", a, 3);
+      if (e->op == KIR_X_UNIFORM) {
+        return cgl_uniform(g, a[0], a + 1, e->arg_count - 1);
+      }
+      tdsl_dtype_t t = e->args[0]->type;
+      if (t == TDSL_DTYPE_F32 || t == TDSL_DTYPE_F64) {
+        return float_binary(g, e->op, a[0], a[1]);
+      }
+      return int_binary(g, e->op, a[0], a[1]);
+    }
+    case KIR_X_COUNT: break;
+  }
+  TD_ICE(g->task, "kernel operation %d", (int)e->op);
+}
+
+LLVMValueRef cgl_expr(cgl_t *g, const kir_expr_t *e) {
+  if (e->arg_count == 0 && e->op != KIR_X_DIM && e->op != KIR_X_LOAD &&
+      e->op != KIR_X_FOLD) {
+    return emit(g, e);
+  }
+  LLVMValueRef known = memo_find(g, e);
+  if (known != NULL) return known;
+  LLVMValueRef v = emit(g, e);
+  cgl_memo_t m = {e, g->at_lane0, v};
+  td_vec_push(g->arena, &g->memo, m);
+  return v;
+}
+
+LLVMValueRef cgl_expr_wide(cgl_t *g, const kir_expr_t *e) {
+  return cgl_widen(g, cgl_expr(g, e));
+}
+
+/* ---- calls -------------------------------------------------------------------------- */
+
+LLVMValueRef cgl_intrinsic(cgl_t *g, const char *name, LLVMValueRef *args,
+                           uint32_t count) {
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+  TD_CHECK(g->task, id != 0, "no intrinsic %s", name);
+  LLVMTypeRef type = LLVMTypeOf(args[0]);
+  LLVMValueRef f =
+      LLVMGetIntrinsicDeclaration(g->module, id, &type, 1);
+  LLVMTypeRef signature =
+      LLVMIntrinsicGetType(g->context, id, &type, 1);
+  return LLVMBuildCall2(g->builder, signature, f, args, count, "");
+}
+
+LLVMValueRef cgl_helper(cgl_t *g, const char *name, LLVMTypeRef result,
+                        LLVMValueRef *args, uint32_t count) {
+  LLVMTypeRef types[4];
+  LLVMValueRef lane_args[4];
+  bool is_vector = cgl_is_vector(args[0]);
+  for (uint32_t i = 0; i < count; i++) {
+    types[i] = LLVMTypeOf(args[i]);
+    if (is_vector) types[i] = LLVMGetElementType(types[i]);
+  }
+  LLVMTypeRef signature = LLVMFunctionType(result, types, count, 0);
+  LLVMValueRef f = LLVMGetNamedFunction(g->module, name);
+  if (f == NULL) f = LLVMAddFunction(g->module, name, signature);
+  if (!is_vector) {
+    return LLVMBuildCall2(g->builder, signature, f, args, count, "");
+  }
+  LLVMValueRef out = LLVMGetPoison(cgl_like(result, args[0]));
+  uint32_t n = LLVMGetVectorSize(LLVMTypeOf(args[0]));
+  for (uint32_t lane = 0; lane < n; lane++) {
+    LLVMValueRef at = LLVMConstInt(g->i32, lane, 0);
+    for (uint32_t i = 0; i < count; i++) {
+      lane_args[i] = LLVMBuildExtractElement(g->builder, args[i], at, "");
+    }
+    LLVMValueRef v =
+        LLVMBuildCall2(g->builder, signature, f, lane_args, count, "");
+    out = LLVMBuildInsertElement(g->builder, out, v, at, "");
+  }
+  return out;
+}
+
+/* NaN if either is NaN, and +0 above -0.  Where the operands are equal the
+ * bits are combined: and for max (+0 wins), or for min (-0 wins). */
+LLVMValueRef cgl_max(cgl_t *g, LLVMValueRef a, LLVMValueRef b, bool is_min) {
+  LLVMBuilderRef at = g->builder;
+  LLVMTypeRef scalar = cgl_is_vector(a) ? LLVMGetElementType(LLVMTypeOf(a))
+                                        : LLVMTypeOf(a);
+  LLVMTypeRef bits = cgl_like(scalar == g->f64 ? g->i64 : g->i32, a);
+  LLVMValueRef less = LLVMBuildFCmp(
+      at, is_min ? LLVMRealOLT : LLVMRealOGT, a, b, "");
+  LLVMValueRef picked = LLVMBuildSelect(at, less, a, b, "");
+  LLVMValueRef equal = LLVMBuildFCmp(at, LLVMRealOEQ, a, b, "");
+  LLVMValueRef ai = LLVMBuildBitCast(at, a, bits, "");
+  LLVMValueRef bi = LLVMBuildBitCast(at, b, bits, "");
+  LLVMValueRef both = is_min ? LLVMBuildOr(at, ai, bi, "")
+                             : LLVMBuildAnd(at, ai, bi, "");
+  LLVMValueRef zero = LLVMBuildBitCast(at, both, LLVMTypeOf(a), "");
+  picked = LLVMBuildSelect(at, equal, zero, picked, "");
+  /* b was picked if it is NaN; a NaN has to be asked for */
+  LLVMValueRef a_nan = LLVMBuildFCmp(at, LLVMRealUNO, a, a, "");
+  return LLVMBuildSelect(at, a_nan, a, picked, "");
+}

@@ -1,0 +1,99 @@
+/* llvm_impl.h: state shared by the files of the LLVM emitter. */
+#ifndef TDSL_CODEGEN_LLVM_IMPL_H
+#define TDSL_CODEGEN_LLVM_IMPL_H
+
+#include <llvm-c/Core.h>
+
+#include "codegen/llvm/llvm.h"
+
+/* Values of expressions already emitted.  A scope is pushed where code is
+ * guarded (an arm, a loop body) and popped at its end, so that a value is
+ * found only where it dominates and where its loads were made. */
+typedef struct cgl_memo {
+  const kir_expr_t *expr;
+  bool at_lane0;
+  LLVMValueRef value;
+} cgl_memo_t;
+
+typedef struct cgl {
+  td_task_t *task;
+  td_arena_t *arena;
+  const ir_target_t *target;
+  LLVMContextRef context;
+  LLVMModuleRef module;
+  LLVMBuilderRef builder;
+  bool has_f16c;
+  LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr, nothing;
+  /* the kernel being emitted */
+  const kir_kernel_t *kernel;
+  LLVMValueRef function;
+  LLVMBasicBlockRef entry;       /* allocas go here */
+  LLVMValueRef *params;          /* base of each GLOBAL buffer */
+  LLVMValueRef *dims;            /* value of each kernel dim */
+  LLVMValueRef scratch;
+  const ix_poly_t *scratch_used; /* bytes handed to LOCAL buffers so far */
+  LLVMValueRef *vars;            /* by kir_var id; vector if lane-varying */
+  const kir_stmt_t **lets;       /* definition of a LET var, by id */
+  td_map_t *storage;             /* kir_buffer_t* -> base pointer */
+  /* the lane loop around, if any */
+  uint32_t lanes;                /* 0: scalar code */
+  const kir_var_t *lane_var;
+  LLVMValueRef mask;             /* <lanes x i1>, or NULL: all */
+  bool at_lane0;                 /* evaluating addresses: lane var is 0 */
+  TD_VEC(cgl_memo_t) memo;
+  td_map_t *dim_values;          /* ix_poly_t* -> value, whole function */
+} cgl_t;
+
+/* ---- llvm_expr.c ---- */
+LLVMValueRef cgl_expr(cgl_t *g, const kir_expr_t *e);
+/* As a vector of g->lanes elements (scalar code: as it is). */
+LLVMValueRef cgl_expr_wide(cgl_t *g, const kir_expr_t *e);
+LLVMValueRef cgl_widen(cgl_t *g, LLVMValueRef v);
+LLVMValueRef cgl_poly(cgl_t *g, const ix_poly_t *p);
+bool cgl_is_vector(LLVMValueRef v);
+/* True if the expression may differ between lanes. */
+bool cgl_is_varying(cgl_t *g, const kir_expr_t *e);
+size_t cgl_memo_mark(const cgl_t *g);
+void cgl_memo_release(cgl_t *g, size_t mark);
+
+/* ---- llvm_memory.c ---- */
+LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e);
+LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e);
+void cgl_store(cgl_t *g, const kir_stmt_t *s);
+void cgl_alloc(cgl_t *g, const kir_stmt_t *s);
+
+/* ---- llvm_convert.c: between stored bits and arithmetic values; scalars
+ * and vectors alike ---- */
+LLVMTypeRef cgl_storage_type(cgl_t *g, tdsl_dtype_t dtype);
+LLVMTypeRef cgl_value_type(cgl_t *g, tdsl_dtype_t type);
+/* `element`, or the vector type of as many elements as `like` has. */
+LLVMTypeRef cgl_like(LLVMTypeRef element, LLVMValueRef like);
+LLVMValueRef cgl_decode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef bits);
+LLVMValueRef cgl_encode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef value,
+                        tdsl_dtype_t type);
+LLVMValueRef cgl_cast(cgl_t *g, tdsl_dtype_t to, LLVMValueRef value,
+                      tdsl_dtype_t from);
+LLVMValueRef cgl_round_tf32(cgl_t *g, LLVMValueRef value);
+
+/* ---- llvm_math.c: functions of f32 and f64 values ---- */
+LLVMValueRef cgl_math(cgl_t *g, kir_x_t op, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef cgl_uniform(cgl_t *g, LLVMValueRef seed, LLVMValueRef *counters,
+                         uint32_t count);
+
+/* ---- helpers ---- */
+LLVMValueRef cgl_splat(cgl_t *g, LLVMValueRef scalar, LLVMValueRef like);
+LLVMValueRef cgl_const_f32(cgl_t *g, float v, LLVMValueRef like);
+LLVMValueRef cgl_const_f64(cgl_t *g, double v, LLVMValueRef like);
+LLVMValueRef cgl_const_int(cgl_t *g, LLVMTypeRef element, int64_t v,
+                           LLVMValueRef like);
+/* Calls the overloaded intrinsic NAME at the type of args[0]. */
+LLVMValueRef cgl_intrinsic(cgl_t *g, const char *name, LLVMValueRef *args,
+                           uint32_t count);
+/* Calls `double f(double...)` or `float f(float...)` of the helper library,
+ * lane by lane. */
+LLVMValueRef cgl_helper(cgl_t *g, const char *name, LLVMTypeRef result,
+                        LLVMValueRef *args, uint32_t count);
+/* max and min with the NaN and zero rules of the language. */
+LLVMValueRef cgl_max(cgl_t *g, LLVMValueRef a, LLVMValueRef b, bool is_min);
+
+#endif

@@ -1,0 +1,429 @@
+/* llvm_memory.c: buffers of a kernel: where they are, loads, stores, folds.
+ *
+ * An access in a lane loop is one of
+ *   uniform     no subscript moves with the lane: one scalar load, spread
+ *   contiguous  only the last subscript moves, by one a lane
+ *   strided     one subscript moves by a constant: gather of base + lane * k
+ *   indexed     anything else: gather of computed offsets
+ * Masks become masked loads and stores; REGISTER rows are whole vectors in
+ * allocas that mem2reg dissolves. */
+#include "codegen/llvm/llvm_impl.h"
+
+#include "runtime/base/num.h"
+
+/* ---- strides ----------------------------------------------------------------- */
+
+/* By how much e moves when the lane grows by one; false: not constant. */
+static bool lane_stride(cgl_t *g, const kir_expr_t *e, int64_t *out) {
+  int64_t a, b;
+  switch ((int)e->op) {
+    case KIR_X_VAR: {
+      if (e->u.var == g->lane_var) {
+        *out = 1;
+        return true;
+      }
+      const kir_stmt_t *let = g->lets[e->u.var->id];
+      if (let != NULL && cgl_is_varying(g, e)) {
+        return lane_stride(g, let->value, out);
+      }
+      *out = 0;
+      return true;
+    }
+    case KIR_X_ADD: case KIR_X_SUB:
+      if (!lane_stride(g, e->args[0], &a) || !lane_stride(g, e->args[1], &b)) {
+        return false;
+      }
+      return e->op == KIR_X_ADD ? !__builtin_add_overflow(a, b, out)
+                                : !__builtin_sub_overflow(a, b, out);
+    case KIR_X_MUL:
+      for (int i = 0; i < 2; i++) {
+        const kir_expr_t *c = e->args[i];
+        if (c->op != KIR_X_CONST) continue;
+        return lane_stride(g, e->args[1 - i], &a) &&
+               !__builtin_mul_overflow(a, c->u.i64, out);
+      }
+      break;
+    default: break;
+  }
+  *out = 0;
+  return !cgl_is_varying(g, e);
+}
+
+typedef enum access_kind {
+  ACCESS_UNIFORM, ACCESS_CONTIGUOUS, ACCESS_STRIDED, ACCESS_INDEXED
+} access_kind_t;
+
+typedef struct access {
+  access_kind_t kind;
+  uint32_t dim;      /* STRIDED: the subscript that moves */
+  int64_t stride;    /* STRIDED: by how much */
+} access_t;
+
+static access_t classify(cgl_t *g, uint32_t count, kir_expr_t *const *subs) {
+  access_t a = {ACCESS_UNIFORM, 0, 0};
+  if (g->lanes == 0 || g->at_lane0) return a;
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t stride;
+    if (!cgl_is_varying(g, subs[i])) continue;
+    if (!lane_stride(g, subs[i], &stride) || a.kind != ACCESS_UNIFORM) {
+      a.kind = ACCESS_INDEXED;
+      return a;
+    }
+    if (stride == 0) continue;
+    a.kind = i + 1 == count && stride == 1 ? ACCESS_CONTIGUOUS
+                                           : ACCESS_STRIDED;
+    a.dim = i;
+    a.stride = stride;
+  }
+  return a;
+}
+
+/* ---- addresses ------------------------------------------------------------------- */
+
+static LLVMValueRef dim_value(cgl_t *g, const kir_buffer_t *b, uint32_t d) {
+  int64_t constant;
+  if (ix_is_const(b->dims[d], &constant)) {
+    return LLVMConstInt(g->i64, (unsigned long long)constant, 1);
+  }
+  uint64_t key = (uint64_t)(uintptr_t)b->dims[d];
+  LLVMValueRef known = td_map_get_u64(g->dim_values, key);
+  if (known != NULL) return known;
+  /* computed once, in the entry block, so that every use is dominated */
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(g->builder);
+  LLVMPositionBuilderBefore(g->builder, LLVMGetBasicBlockTerminator(g->entry));
+  LLVMValueRef v = cgl_poly(g, b->dims[d]);
+  LLVMPositionBuilderAtEnd(g->builder, here);
+  td_map_put_u64(g->dim_values, key, v);
+  return v;
+}
+
+/* Row-major offset in elements; vectors where a subscript is one. */
+static LLVMValueRef offset(cgl_t *g, const kir_buffer_t *b, uint32_t count,
+                           kir_expr_t *const *subs) {
+  LLVMValueRef sum = LLVMConstInt(g->i64, 0, 0);
+  for (uint32_t d = 0; d < count; d++) {
+    LLVMValueRef s = cgl_expr(g, subs[d]);
+    if (d > 0) {
+      LLVMValueRef n = dim_value(g, b, d);
+      sum = LLVMBuildMul(g->builder, sum, cgl_splat(g, n, sum), "");
+    }
+    if (cgl_is_vector(s)) sum = cgl_splat(g, sum, s);
+    if (cgl_is_vector(sum)) s = cgl_splat(g, s, sum);
+    sum = LLVMBuildAdd(g->builder, sum, s, "");
+  }
+  return sum;
+}
+
+/* Elements from one step of subscript `dim` to the next. */
+static LLVMValueRef pitch(cgl_t *g, const kir_buffer_t *b, uint32_t dim) {
+  LLVMValueRef p = LLVMConstInt(g->i64, 1, 0);
+  for (uint32_t d = dim + 1; d < b->rank; d++) {
+    p = LLVMBuildMul(g->builder, p, dim_value(g, b, d), "");
+  }
+  return p;
+}
+
+static LLVMValueRef base_of(cgl_t *g, const kir_buffer_t *b) {
+  if (b->space == KIR_GLOBAL) return g->params[b->id];
+  LLVMValueRef base =
+      td_map_get_u64(g->storage, (uint64_t)(uintptr_t)b);
+  TD_CHECK(g->task, base != NULL, "buffer %s is not allocated", b->name);
+  return base;
+}
+
+static uint32_t alignment(const kir_buffer_t *b) {
+  return (uint32_t)td_dtype_bytes(b->dtype);
+}
+
+static LLVMValueRef element_address(cgl_t *g, const kir_buffer_t *b,
+                                    LLVMValueRef at) {
+  LLVMTypeRef type = cgl_storage_type(g, b->dtype);
+  return LLVMBuildGEP2(g->builder, type, base_of(g, b), &at, 1, "");
+}
+
+/* Address of lane 0's element, for contiguous and strided accesses. */
+static LLVMValueRef lane0_address(cgl_t *g, const kir_buffer_t *b,
+                                  uint32_t count, kir_expr_t *const *subs) {
+  g->at_lane0 = true;
+  LLVMValueRef at = offset(g, b, count, subs);
+  g->at_lane0 = false;
+  return element_address(g, b, at);
+}
+
+/* Vector of addresses, one a lane. */
+static LLVMValueRef lane_addresses(cgl_t *g, const kir_buffer_t *b,
+                                   const access_t *a, uint32_t count,
+                                   kir_expr_t *const *subs) {
+  LLVMTypeRef type = cgl_storage_type(g, b->dtype);
+  if (a->kind == ACCESS_STRIDED) {
+    LLVMValueRef first = lane0_address(g, b, count, subs);
+    LLVMValueRef step = LLVMBuildMul(
+        g->builder, pitch(g, b, a->dim),
+        LLVMConstInt(g->i64, (unsigned long long)a->stride, 1), "");
+    LLVMValueRef lanes = g->vars[g->lane_var->id];
+    LLVMValueRef at =
+        LLVMBuildMul(g->builder, lanes, cgl_splat(g, step, lanes), "");
+    return LLVMBuildGEP2(g->builder, type, first, &at, 1, "");
+  }
+  LLVMValueRef at = cgl_widen(g, offset(g, b, count, subs));
+  return element_address(g, b, at);
+}
+
+static LLVMValueRef all_lanes(cgl_t *g) {
+  if (g->mask != NULL) return g->mask;
+  return LLVMConstAllOnes(LLVMVectorType(g->i1, g->lanes));
+}
+
+static LLVMValueRef call_memory(cgl_t *g, const char *name,
+                                LLVMTypeRef *overload, uint32_t overloads,
+                                LLVMValueRef *args, uint32_t count) {
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+  LLVMValueRef f =
+      LLVMGetIntrinsicDeclaration(g->module, id, overload, overloads);
+  LLVMTypeRef signature =
+      LLVMIntrinsicGetType(g->context, id, overload, overloads);
+  return LLVMBuildCall2(g->builder, signature, f, args, count, "");
+}
+
+/* ---- registers ----------------------------------------------------------------------- */
+
+/* A REGISTER buffer is an array of rows; a row is a vector of the last dim
+ * (a scalar when the rank is 0). */
+static uint32_t row_lanes(cgl_t *g, const kir_buffer_t *b) {
+  if (b->rank == 0) return 1;
+  int64_t n = 0;
+  TD_CHECK(g->task, ix_is_const(b->dims[b->rank - 1], &n) && n > 0 && n <= 64,
+           "register row of %s is not constant", b->name);
+  return (uint32_t)n;
+}
+
+static LLVMTypeRef row_type(cgl_t *g, const kir_buffer_t *b) {
+  LLVMTypeRef element = cgl_storage_type(g, b->dtype);
+  uint32_t n = row_lanes(g, b);
+  return b->rank == 0 ? element : LLVMVectorType(element, n);
+}
+
+static LLVMValueRef row_address(cgl_t *g, const kir_buffer_t *b,
+                                kir_expr_t *const *subs) {
+  if (b->rank < 2) return base_of(g, b);
+  bool before = g->at_lane0;
+  g->at_lane0 = true;
+  LLVMValueRef at = offset(g, b, b->rank - 1, subs);
+  g->at_lane0 = before;
+  return LLVMBuildGEP2(g->builder, row_type(g, b), base_of(g, b), &at, 1, "");
+}
+
+/* The last subscript is the lane itself and the row is as wide. */
+static bool is_whole_row(cgl_t *g, const kir_buffer_t *b,
+                         kir_expr_t *const *subs) {
+  if (g->lanes == 0 || g->at_lane0 || b->rank == 0) return false;
+  const kir_expr_t *last = subs[b->rank - 1];
+  return last->op == KIR_X_VAR && last->u.var == g->lane_var &&
+         row_lanes(g, b) == g->lanes;
+}
+
+static LLVMValueRef register_load(cgl_t *g, const kir_expr_t *e) {
+  const kir_buffer_t *b = e->u.buffer;
+  LLVMValueRef row = LLVMBuildLoad2(g->builder, row_type(g, b),
+                                    row_address(g, b, e->args), "");
+  if (b->rank == 0 || is_whole_row(g, b, e->args)) {
+    return cgl_decode(g, b->dtype, row);
+  }
+  LLVMValueRef at = cgl_expr(g, e->args[b->rank - 1]);
+  TD_CHECK(g->task, !cgl_is_vector(at), "register row %s is shuffled",
+           b->name);
+  LLVMValueRef bits = LLVMBuildExtractElement(g->builder, row, at, "");
+  return cgl_decode(g, b->dtype, bits);
+}
+
+static void register_store(cgl_t *g, const kir_stmt_t *s) {
+  const kir_buffer_t *b = s->buffer;
+  LLVMValueRef address = row_address(g, b, s->subs);
+  LLVMValueRef v = cgl_expr(g, s->value);
+  bool whole = is_whole_row(g, b, s->subs);
+  if (whole) v = cgl_widen(g, v);
+  TD_CHECK(g->task, whole || !cgl_is_vector(v),
+           "vector stored to one register of %s", b->name);
+  LLVMValueRef bits = cgl_encode(g, b->dtype, v, s->value->type);
+  if (whole && g->mask != NULL) {
+    LLVMValueRef old =
+        LLVMBuildLoad2(g->builder, row_type(g, b), address, "");
+    bits = LLVMBuildSelect(g->builder, g->mask, bits, old, "");
+  }
+  if (b->rank > 0 && !whole) {
+    LLVMValueRef at = cgl_expr(g, s->subs[b->rank - 1]);
+    LLVMValueRef old =
+        LLVMBuildLoad2(g->builder, row_type(g, b), address, "");
+    bits = LLVMBuildInsertElement(g->builder, old, bits, at, "");
+  }
+  LLVMBuildStore(g->builder, bits, address);
+}
+
+/* ---- loads and stores ------------------------------------------------------------------- */
+
+LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e) {
+  const kir_buffer_t *b = e->u.buffer;
+  if (b->space == KIR_REGISTER) return register_load(g, e);
+  access_t a = classify(g, e->arg_count, e->args);
+  LLVMTypeRef type = cgl_storage_type(g, b->dtype);
+  bool is_masked = g->mask != NULL && !e->is_safe && !g->at_lane0;
+  if (a.kind == ACCESS_UNIFORM && !is_masked) {
+    LLVMValueRef at = offset(g, b, e->arg_count, e->args);
+    LLVMValueRef v =
+        LLVMBuildLoad2(g->builder, type, element_address(g, b, at), "");
+    LLVMSetAlignment(v, alignment(b));
+    return cgl_decode(g, b->dtype, v);
+  }
+  LLVMTypeRef wide = LLVMVectorType(type, g->lanes);
+  LLVMValueRef zero = LLVMConstNull(wide);
+  LLVMValueRef align = LLVMConstInt(g->i32, alignment(b), 0);
+  if (a.kind == ACCESS_CONTIGUOUS) {
+    LLVMValueRef p = lane0_address(g, b, e->arg_count, e->args);
+    if (!is_masked) {
+      LLVMValueRef v = LLVMBuildLoad2(g->builder, wide, p, "");
+      LLVMSetAlignment(v, alignment(b));
+      return cgl_decode(g, b->dtype, v);
+    }
+    LLVMValueRef args[4] = {p, align, g->mask, zero};
+    LLVMTypeRef overload[2] = {wide, g->ptr};
+    return cgl_decode(
+        g, b->dtype,
+        call_memory(g, "llvm.masked.load", overload, 2, args, 4));
+  }
+  LLVMValueRef p = lane_addresses(g, b, &a, e->arg_count, e->args);
+  LLVMValueRef mask = is_masked ? g->mask
+                                : LLVMConstAllOnes(
+                                      LLVMVectorType(g->i1, g->lanes));
+  LLVMValueRef args[4] = {p, align, mask, zero};
+  LLVMTypeRef overload[2] = {wide, LLVMTypeOf(p)};
+  return cgl_decode(
+      g, b->dtype,
+      call_memory(g, "llvm.masked.gather", overload, 2, args, 4));
+}
+
+void cgl_store(cgl_t *g, const kir_stmt_t *s) {
+  const kir_buffer_t *b = s->buffer;
+  if (b->space == KIR_REGISTER) {
+    register_store(g, s);
+    return;
+  }
+  access_t a = classify(g, s->sub_count, s->subs);
+  LLVMValueRef v = cgl_expr(g, s->value);
+  if (g->lanes == 0) {
+    LLVMValueRef bits = cgl_encode(g, b->dtype, v, s->value->type);
+    LLVMValueRef at = offset(g, b, s->sub_count, s->subs);
+    LLVMValueRef st =
+        LLVMBuildStore(g->builder, bits, element_address(g, b, at));
+    LLVMSetAlignment(st, alignment(b));
+    return;
+  }
+  LLVMValueRef bits =
+      cgl_encode(g, b->dtype, cgl_widen(g, v), s->value->type);
+  LLVMValueRef align = LLVMConstInt(g->i32, alignment(b), 0);
+  if (a.kind == ACCESS_CONTIGUOUS) {
+    LLVMValueRef p = lane0_address(g, b, s->sub_count, s->subs);
+    if (g->mask == NULL) {
+      LLVMValueRef st = LLVMBuildStore(g->builder, bits, p);
+      LLVMSetAlignment(st, alignment(b));
+      return;
+    }
+    LLVMValueRef args[4] = {bits, p, align, g->mask};
+    LLVMTypeRef overload[2] = {LLVMTypeOf(bits), g->ptr};
+    call_memory(g, "llvm.masked.store", overload, 2, args, 4);
+    return;
+  }
+  LLVMValueRef p = lane_addresses(g, b, &a, s->sub_count, s->subs);
+  LLVMValueRef args[4] = {bits, p, align, all_lanes(g)};
+  LLVMTypeRef overload[2] = {LLVMTypeOf(bits), LLVMTypeOf(p)};
+  call_memory(g, "llvm.masked.scatter", overload, 2, args, 4);
+}
+
+/* ---- fold: lane l takes lane l + n/2, then l + n/4, ... ------------------------------------ */
+
+static LLVMValueRef combine(cgl_t *g, kir_x_t op, tdsl_dtype_t type,
+                            LLVMValueRef a, LLVMValueRef b) {
+  bool is_float = type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;
+  switch ((int)op) {
+    case KIR_X_ADD:
+      return is_float ? LLVMBuildFAdd(g->builder, a, b, "")
+                      : LLVMBuildAdd(g->builder, a, b, "");
+    case KIR_X_MUL:
+      return is_float ? LLVMBuildFMul(g->builder, a, b, "")
+                      : LLVMBuildMul(g->builder, a, b, "");
+    case KIR_X_MAX: case KIR_X_MIN: {
+      if (is_float) return cgl_max(g, a, b, op == KIR_X_MIN);
+      LLVMValueRef c = LLVMBuildICmp(
+          g->builder, op == KIR_X_MIN ? LLVMIntSLT : LLVMIntSGT, a, b, "");
+      return LLVMBuildSelect(g->builder, c, a, b, "");
+    }
+    case KIR_X_AND: return LLVMBuildAnd(g->builder, a, b, "");
+    case KIR_X_OR: return LLVMBuildOr(g->builder, a, b, "");
+    default: TD_ICE(g->task, "fold by operation %d", (int)op);
+  }
+}
+
+LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e) {
+  const kir_buffer_t *b = e->u.buffer;
+  TD_CHECK(g->task, b->space == KIR_REGISTER && b->rank >= 1,
+           "fold of %s, which is no register row", b->name);
+  LLVMValueRef row = LLVMBuildLoad2(g->builder, row_type(g, b),
+                                    row_address(g, b, e->args), "");
+  row = cgl_decode(g, b->dtype, row);
+  uint32_t n = row_lanes(g, b);
+  TD_CHECK(g->task, (n & (n - 1)) == 0, "fold of %u lanes", n);
+  for (; n > 1; n /= 2) {
+    LLVMValueRef low[64], high[64];
+    for (uint32_t i = 0; i < n / 2; i++) {
+      low[i] = LLVMConstInt(g->i32, i, 0);
+      high[i] = LLVMConstInt(g->i32, i + n / 2, 0);
+    }
+    LLVMValueRef undef = LLVMGetPoison(LLVMTypeOf(row));
+    LLVMValueRef a = LLVMBuildShuffleVector(
+        g->builder, row, undef, LLVMConstVector(low, n / 2), "");
+    LLVMValueRef c = LLVMBuildShuffleVector(
+        g->builder, row, undef, LLVMConstVector(high, n / 2), "");
+    row = combine(g, e->fold, e->type, a, c);
+  }
+  return LLVMBuildExtractElement(g->builder, row,
+                                 LLVMConstInt(g->i32, 0, 0), "");
+}
+
+/* ---- allocation ---------------------------------------------------------------------------- */
+
+void cgl_alloc(cgl_t *g, const kir_stmt_t *s) {
+  const kir_buffer_t *b = s->buffer;
+  LLVMValueRef base;
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(g->builder);
+  LLVMValueRef terminator = LLVMGetBasicBlockTerminator(g->entry);
+  if (b->space == KIR_REGISTER) {
+    LLVMPositionBuilderBefore(g->builder, terminator);
+    uint64_t rows = 1;
+    for (uint32_t d = 0; d + 1 < b->rank; d++) {
+      int64_t n = 0;
+      TD_CHECK(g->task, ix_is_const(b->dims[d], &n), "registers of %s",
+               b->name);
+      rows *= (uint64_t)n;
+    }
+    LLVMTypeRef type = row_type(g, b);
+    base = LLVMBuildAlloca(
+        g->builder, rows > 1 ? LLVMArrayType2(type, rows) : type, "");
+  } else {
+    TD_CHECK(g->task, b->space == KIR_LOCAL, "space of %s", b->name);
+    LLVMPositionBuilderBefore(g->builder, terminator);
+    ix_pool_t *pool = g->kernel->pool;
+    LLVMValueRef at = cgl_poly(g, g->scratch_used);
+    base = LLVMBuildGEP2(g->builder, g->i8, g->scratch, &at, 1, b->name);
+    const ix_poly_t *bytes =
+        ix_const(pool, (int64_t)td_dtype_bytes(b->dtype));
+    for (uint32_t d = 0; d < b->rank; d++) {
+      bytes = ix_mul(pool, bytes, b->dims[d]);
+    }
+    bytes = ix_add(pool, bytes, ix_const(pool, 63));
+    const ix_poly_t *line = ix_const(pool, 64);
+    g->scratch_used = ix_add(
+        pool, g->scratch_used,
+        ix_mul(pool, ix_div(pool, bytes, line, NULL), line));
+  }
+  LLVMPositionBuilderAtEnd(g->builder, here);
+  td_map_put_u64(g->storage, (uint64_t)(uintptr_t)b, base);
+}

@@ -1,0 +1,40 @@
+/* target.c: finding machine rows. */
+#include "ir/target.h"
+
+static const ir_target_t rows[] = {
+#define CPU(id, name, cpu, features, lanes, registers, mr, nr, mc, nc, kc) \
+  {name, cpu, features, lanes, registers, mr, nr, mc, nc, kc},
+#include "ir/target.def"
+};
+
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+
+const ir_target_t *ir_target_get(uint32_t index) {
+  return index < ROW_COUNT ? &rows[index] : NULL;
+}
+
+const ir_target_t *ir_target_find(td_str_t name) {
+  for (uint32_t i = 0; i < ROW_COUNT; i++) {
+    if (td_str_eqc(name, rows[i].name)) return &rows[i];
+  }
+  return NULL;
+}
+
+const ir_target_t *ir_target_host(void) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512cd")) {
+    return ir_target_find(td_str("x86-64-v4"));
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2")) {
+    return ir_target_find(td_str("x86-64-v3"));
+  }
+  return ir_target_find(td_str("x86-64-v2"));
+#else
+  return ir_target_find(td_str("arm64"));
+#endif
+}

@@ -1,0 +1,26 @@
+/* target.h: machine rows.  Passes read quantities from a row and never test
+ * an architecture by name. */
+#ifndef TDSL_IR_TARGET_H
+#define TDSL_IR_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/str.h"
+
+typedef struct ir_target {
+  const char *name;      /* "x86-64-v3" */
+  const char *llvm_cpu;  /* -mcpu of the emitter */
+  const char *features;
+  uint32_t lanes, registers;
+  uint32_t mr, nr, mc, nc, kc;
+} ir_target_t;
+
+/* NULL if there is no row of that name. */
+const ir_target_t *ir_target_find(td_str_t name);
+/* Row for this host: the widest whose instructions the CPU has. */
+const ir_target_t *ir_target_host(void);
+/* Row by number, NULL past the last; for listings. */
+const ir_target_t *ir_target_get(uint32_t index);
+
+#endif
