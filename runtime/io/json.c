@@ -36,7 +36,7 @@ static bool bad(io_json_t *j, const char *what) {
   return io_json_fail(j, j->not_json, "not JSON: %s", what);
 }
 
-bool io_json_begin(io_json_t *j, td_task_t *task, td_arena_t *arena,
+void io_json_begin(io_json_t *j, td_task_t *task, td_arena_t *arena,
                    uint32_t file, td_str_t text) {
   memset(j, 0, sizeof *j);
   j->task = task;
@@ -45,10 +45,6 @@ bool io_json_begin(io_json_t *j, td_task_t *task, td_arena_t *arena,
   j->text = text;
   j->not_json = TD_F04;
   j->duplicate = TD_F05;
-  if (td_str_starts(text, "\xef\xbb\xbf")) {
-    return bad(j, "a byte order mark comes first");
-  }
-  return true;
 }
 
 /* -- the lexical level -- */
@@ -289,8 +285,10 @@ io_json_kind_t io_json_peek(io_json_t *j) {
     default: break;
   }
   if (c == '-' || (c >= '0' && c <= '9')) return IO_JSON_NUMBER;
-  bad(j, j->at < j->text.length ? "a value is wanted here"
-                                : "the text ends too early");
+  bad(j, j->at == j->text.length                      ? "it ends too early"
+         : td_str_starts(j->text, "\xef\xbb\xbf") && !j->at
+             ? "a byte order mark comes first"
+             : "a value is wanted here");
   return IO_JSON_NONE;
 }
 

@@ -5,9 +5,12 @@
    object, nesting is bounded, text is well-formed UTF-8 without U+0000 and
    without a byte order mark, nothing follows the value.
 
-     if (!io_json_begin(&j, task, arena, file, text)) return false;
-     if (!io_json_object(&j)) return false;
-     while (io_json_key(&j, &key)) { ... read exactly one value ... }
+     io_json_begin(&j, task, arena, file, text);
+     if (io_json_object(&j)) {
+       while (io_json_key(&j, &key)) {
+         if (!read_exactly_one_value(&j, key)) break;
+       }
+     }
      return io_json_end(&j);
 
    The first fault is reported (F04 to F07, at its line and column) and stops
@@ -53,7 +56,7 @@ typedef struct io_json_t {
 } io_json_t;
 
 /* The text must outlive the reader and what it returns. */
-bool io_json_begin(io_json_t *j, td_task_t *task, td_arena_t *arena,
+void io_json_begin(io_json_t *j, td_task_t *task, td_arena_t *arena,
                    uint32_t file, td_str_t text);
 /* True if all went well and nothing follows the value. Also frees what a
    stopped reader holds, so it is called in any case. */

@@ -265,7 +265,7 @@ bool io_values_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
                      td_str_t text, const char *name, io_leaves_t *out) {
   io_json_t j;
   io_json_begin(&j, task, arena, file, text);
-  if (!j.failed) io_values_next(&j, td_arena_strdup(arena, name), out);
+  io_values_next(&j, td_arena_strdup(arena, name), out);
   return io_json_end(&j);
 }
 

@@ -176,7 +176,7 @@ def all_types():
     for n in names:
         if n == 'F4':
             b = 4
-        elif n.startswith('F6'):
+        elif n.startswith('F6_'):
             b = 6
         else:
             b = bits.get(n[-2:], 8)

@@ -234,7 +234,8 @@ TASK_TEST(formatting) {
                       "-7    42|42   |-0042 +3 7 ff FF 0000beef %");
   td_buf_clear(&b);
   td_buf_printf(&b, "%lld %llu %zu %ld %hhd %hx %jd", (long long)INT64_MIN,
-                (unsigned long long)UINT64_MAX, (size_t)9, 5L, 300, 0x12345,
+                (unsigned long long)UINT64_MAX, (size_t)9, 5L, (signed char)44,
+                (unsigned short)0x2345,
                 (intmax_t)-1);
   assert_string_equal(
       b.data, "-9223372036854775808 18446744073709551615 9 5 44 2345 -1");

@@ -33,7 +33,7 @@ static double by_definition(const layout_t *l, unsigned bits) {
   int top = (1 << l->exponent_bits) - 1;
   double sign = bits >> total & 1 ? -1.0 : 1.0;
   if (l->dtype == TDSL_DTYPE_F8E4M3) {
-    if (e == top && m == (1 << l->significand) - 1) return NAN;
+    if (e == top && m == (1 << l->significand) - 1) return (double)NAN;
   } else if (e == top) {
     return m ? (double)NAN : sign * (double)INFINITY;
   }
