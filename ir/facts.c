@@ -58,7 +58,7 @@ static const ix_poly_t *apply(ix_proof_t *proof, const ix_poly_t *p) {
 const ix_poly_t *ix_apply_facts(ix_pool_t *pool, const ix_poly_t *p,
                                 const ix_facts_t *facts) {
   ix_proof_t proof = ix_proof_start(pool, facts);
-  proof.budget = INT32_MAX; /* bounded by the weight of p */
+  proof.budget = IX_REBUILD_BUDGET;
   return apply(&proof, p);
 }
 

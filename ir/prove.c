@@ -223,6 +223,7 @@ static bool atom_least(ix_proof_t *proof, const ix_atom_t *a, int64_t *out);
  * value there.  False if p is not of that kind. */
 static bool poly_least(ix_proof_t *proof, const ix_poly_t *p, int64_t *out) {
   int64_t sum = 0;
+  if (!ix_spend(proof, (int32_t)p->term_count)) return false;
   for (uint32_t i = 0; i < p->term_count; i++) {
     const ix_term_t *t = &p->terms[i];
     int64_t product = t->coefficient, least;
@@ -301,7 +302,7 @@ static bool holds(ix_proof_t *proof, const ix_poly_t *p) {
   ix_pool_t *pool = proof->pool;
   const ix_poly_t *sum = pool->zero;
   int64_t value = 0;
-  if (!p || !ix_spend(proof, 1)) return false;
+  if (!p || !ix_spend(proof, 1 + (int32_t)p->term_count)) return false;
   /* The value where all rests are 0 settles most failures without algebra. */
   for (uint32_t i = 0; i < p->term_count; i++) {
     int64_t product = p->terms[i].coefficient, least;
@@ -320,7 +321,7 @@ static bool holds(ix_proof_t *proof, const ix_poly_t *p) {
       const ix_poly_t *x = ix_of_atom(pool, t->atoms[k]);
       if (!atom_least(proof, t->atoms[k], &least)) return false;
       product = ix_mul(pool, product, ix_add(pool, x, ix_const(pool, least)));
-      if (product && !ix_spend(proof, (int32_t)product->term_count / 8))
+      if (product && !ix_spend(proof, (int32_t)product->term_count))
         return false;
     }
     sum = ix_add(pool, sum, product);

@@ -162,14 +162,18 @@ static bool prove_all(ix_proof_t *proof, const ix_poly_t *p, unsigned splits) {
 }
 
 bool ix_proof_nonnegative(ix_proof_t *proof, const ix_poly_t *p) {
+  int32_t rest = 0; /* of the budget, beyond what one proof may use */
   int64_t value;
   bool proved;
   if (!p) return false;
   if (ix_is_const(p, &value)) return value >= 0;
   if (proof->level > 0) return ix_prove_ranged(proof, p);
+  if (proof->budget > IX_PROOF_BUDGET) rest = proof->budget - IX_PROOF_BUDGET;
+  proof->budget -= rest;
   proof->level = 1;
   proved = prove_all(proof, p, 0);
   proof->level = 0;
+  proof->budget += rest;
   return proved;
 }
 

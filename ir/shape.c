@@ -54,7 +54,7 @@ static int poly_compare(const ix_poly_t *a, const ix_poly_t *b) {
     if (a->terms[i].coefficient != b->terms[i].coefficient)
       return a->terms[i].coefficient < b->terms[i].coefficient ? -1 : 1;
   }
-  return compare_u32(a->term_count, b->term_count);
+  return compare_u32(b->term_count, a->term_count);
 }
 
 /* ---- building --------------------------------------------------------- */

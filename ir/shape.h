@@ -33,8 +33,8 @@ enum { IX_MAX_RANK = 12 };
 enum {
   IX_MAX_TERMS = 256,
   IX_MAX_DEGREE = 32,
-  IX_MAX_DEPTH = 48,
-  IX_MAX_WEIGHT = 8192,
+  IX_MAX_DEPTH = 24,
+  IX_MAX_WEIGHT = 2048,
 };
 
 /* What a symbol stands for; decides its default lower bound. */

@@ -55,7 +55,11 @@ typedef struct ix_proof {
   uint32_t level;
 } ix_proof_t;
 
-enum { IX_PROOF_BUDGET = 12000, IX_PROOF_LEVELS = 16 };
+enum {
+  IX_PROOF_BUDGET = 20000,    /* of one proof; what succeeds takes hundreds */
+  IX_REBUILD_BUDGET = 160000, /* of all proofs for the floors of one poly */
+  IX_PROOF_LEVELS = 16,
+};
 
 static inline ix_proof_t ix_proof_start(ix_pool_t *pool,
                                         const ix_facts_t *facts) {
@@ -65,7 +69,7 @@ static inline ix_proof_t ix_proof_start(ix_pool_t *pool,
 
 /* Takes work from the budget; false when it is spent. */
 static inline bool ix_spend(ix_proof_t *proof, int32_t work) {
-  proof->budget -= work;
+  if (proof->budget > 0) proof->budget -= work;
   return proof->budget > 0;
 }
 

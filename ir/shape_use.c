@@ -107,7 +107,9 @@ const ix_poly_t *ix_rebuild(ix_proof_t *proof, const ix_poly_t *p,
       if (factor != ix_of_atom(pool, t->atoms[k])) changed = true;
       product = ix_mul(pool, product, factor);
     }
-    if (!product || !ix_spend(proof, 1)) return NULL;
+    if (!product) return NULL;
+    /* bounded by the weight of p: counted, never refused */
+    (void)ix_spend(proof, 1 + (int32_t)t->atom_count);
     if (changed) {
       sum = ix_sub(pool, sum, ix_term_poly(pool, t, t->atom_count));
       sum = ix_add(pool, sum, product);
@@ -131,7 +133,7 @@ const ix_poly_t *ix_subst(ix_pool_t *pool, const ix_poly_t *p,
                           const ix_facts_t *facts) {
   ix_proof_t proof = ix_proof_start(pool, facts);
   subst_t s = {map, user};
-  proof.budget = INT32_MAX; /* bounded by the weight of p */
+  proof.budget = IX_REBUILD_BUDGET;
   return ix_apply_facts(pool, ix_rebuild(&proof, p, subst_atom, &s), facts);
 }
 
