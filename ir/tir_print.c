@@ -27,21 +27,19 @@ typedef struct printer {
 
 /* ---- names ------------------------------------------------------------------ */
 
-/* The name with every other byte replaced by `_`. Dims and indices must not
- * begin with a digit; after a % anything may come first. */
+/* The name with every byte that cannot stand in a word replaced by `_`. Dims
+ * and indices must not begin with a digit; after a % anything may. */
 static td_str_t clean(printer_t *p, const char *name, bool is_word) {
-  td_buf_t b;
-  td_buf_init(&b, p->out->task);
-  for (const char *c = name; *c != '\0'; c++) {
-    char text[2] = {'_', *c};
-    td_str_t probe = td_str_n(text, 2);
-    td_buf_putc(&b, tir_is_word(probe) ? *c : '_');
+  char *text = td_arena_alloc(&p->arena, strlen(name) + 2);
+  strcpy(text, name[0] == '\0' ? "_" : name);
+  size_t length = strlen(text);
+  if (text[0] == '.' || (is_word && !tir_is_word(td_str_n(text, 1))))
+    text[0] = '_';
+  for (size_t at = 0; at < length;) {
+    at += tir_word_length(td_str_n(text + at, length - at));
+    if (at < length) text[at] = '_';
   }
-  if (b.length == 0) td_buf_putc(&b, '_');
-  char first = b.data[0];
-  if (first == '.' || (is_word && first >= '0' && first <= '9'))
-    b.data[0] = '_';
-  return td_str(td_buf_finish(&b, &p->arena));
+  return td_str_n(text, length);
 }
 
 /* The entry of a taken name counts the suffixes tried, so that a thousand

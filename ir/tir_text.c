@@ -47,13 +47,25 @@ bool tir_is_reserved(td_str_t word) {
   return false;
 }
 
-bool tir_is_word(td_str_t text) {
-  if (text.length == 0) return false;
-  for (size_t i = 0; i < text.length; i++) {
-    char c = text.data[i];
-    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-    bool later = (c >= '0' && c <= '9') || c == '.';
-    if (!letter && !(i > 0 && later)) return false;
+static bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+size_t tir_word_length(td_str_t text) {
+  size_t n = 0;
+  while (n < text.length) {
+    char c = text.data[n];
+    char next = n + 1 < text.length ? text.data[n + 1] : ' ';
+    bool dot = c == '.' && (is_letter(next) || is_digit(next));
+    if (!is_letter(c) && !is_digit(c) && !dot) break;
+    n++;
   }
-  return true;
+  return n;
+}
+
+bool tir_is_word(td_str_t text) {
+  return text.length > 0 && is_letter(text.data[0]) &&
+         tir_word_length(text) == text.length;
 }

@@ -27,7 +27,10 @@ const char *tir_reduce_text(tir_reduce_t reduce); /* "sum"; "" for NONE */
 
 /* A word that a dim or index may not have as its printed name. */
 bool tir_is_reserved(td_str_t word);
-/* Letter or `_`, then letters, digits, `_` and `.`. */
+/* Bytes of letters, digits, `_`, and dots before one of these (so that a
+ * range `A..B` is not one word), from the start of the text. */
+size_t tir_word_length(td_str_t text);
+/* A whole word that begins with a letter or `_`. */
 bool tir_is_word(td_str_t text);
 
 #endif
