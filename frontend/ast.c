@@ -65,8 +65,7 @@ static void later_kids(work_t *w, const ast_expr_t *e) {
   }
 }
 
-void ast_visit(td_task_t *task, ast_expr_t *e, ast_visit_fn_t *fn,
-               void *user) {
+void ast_visit(td_task_t *task, ast_expr_t *e, ast_visit_fn_t *fn, void *user) {
   work_t w = {0};
   td_arena_init(&w.arena, task);
   later(&w, e);
@@ -86,12 +85,12 @@ static bool same_text(const char *a, const char *b) {
 }
 
 /* Compares two arrays with the named function. */
-#define SAME_ALL(same, a, b, count)                                          \
-  do {                                                                       \
-    if ((a)->count != (b)->count) return false;                              \
-    for (size_t i_ = 0; i_ < (a)->count; i_++) {                             \
-      if (!same) return false;                                               \
-    }                                                                        \
+#define SAME_ALL(same, a, b, count)                                            \
+  do {                                                                         \
+    if ((a)->count != (b)->count) return false;                                \
+    for (size_t i_ = 0; i_ < (a)->count; i_++) {                               \
+      if (!same) return false;                                                 \
+    }                                                                          \
   } while (0)
 
 static bool same_expr(const ast_expr_t *a, const ast_expr_t *b);
@@ -137,8 +136,7 @@ static bool same_node(const ast_expr_t *a, const ast_expr_t *b) {
   }
   SAME_ALL(same_sub(&a->subs[i_], &b->subs[i_]), a, b, sub_count);
   SAME_ALL(same_arg(&a->args[i_], &b->args[i_]), a, b, arg_count);
-  SAME_ALL(same_binder(&a->binders[i_], &b->binders[i_]), a, b,
-           binder_count);
+  SAME_ALL(same_binder(&a->binders[i_], &b->binders[i_]), a, b, binder_count);
   return same_expr(a->other, b->other) && same_expr(a->where, b->where);
 }
 
@@ -152,8 +150,7 @@ static bool same_expr(const ast_expr_t *a, const ast_expr_t *b) {
 }
 
 static bool same_dim(const ast_dim_t *a, const ast_dim_t *b) {
-  return same_expr(a->expr, b->expr) &&
-         same_text(a->pack.text, b->pack.text) &&
+  return same_expr(a->expr, b->expr) && same_text(a->pack.text, b->pack.text) &&
          same_shard(a->shard, b->shard);
 }
 
@@ -172,8 +169,7 @@ static bool same_type(const ast_type_t *a, const ast_type_t *b) {
   }
   SAME_ALL(same_dim(&a->stacks[i_], &b->stacks[i_]), a, b, stack_count);
   SAME_ALL(same_dim(&a->dims[i_], &b->dims[i_]), a, b, dim_count);
-  SAME_ALL(same_suffix(&a->suffixes[i_], &b->suffixes[i_]), a, b,
-           suffix_count);
+  SAME_ALL(same_suffix(&a->suffixes[i_], &b->suffixes[i_]), a, b, suffix_count);
   return true;
 }
 
@@ -211,8 +207,7 @@ static bool same_block(const ast_block_t *a, const ast_block_t *b) {
 }
 
 static bool same_item(const ast_item_t *a, const ast_item_t *b) {
-  return same_text(a->name.text, b->name.text) &&
-         same_expr(a->value, b->value);
+  return same_text(a->name.text, b->name.text) && same_expr(a->value, b->value);
 }
 
 static bool same_generic(const ast_generic_t *a, const ast_generic_t *b) {
@@ -221,15 +216,13 @@ static bool same_generic(const ast_generic_t *a, const ast_generic_t *b) {
 }
 
 static bool same_field(const ast_field_t *a, const ast_field_t *b) {
-  return same_text(a->name.text, b->name.text) &&
-         same_type(a->type, b->type) && same_text(a->from, b->from) &&
-         same_text(a->other.text, b->other.text);
+  return same_text(a->name.text, b->name.text) && same_type(a->type, b->type) &&
+         same_text(a->from, b->from) && same_text(a->other.text, b->other.text);
 }
 
 static bool same_param(const ast_param_t *a, const ast_param_t *b) {
-  return same_text(a->name.text, b->name.text) &&
-         same_type(a->type, b->type) && a->is_inout == b->is_inout &&
-         same_expr(a->value, b->value);
+  return same_text(a->name.text, b->name.text) && same_type(a->type, b->type) &&
+         a->is_inout == b->is_inout && same_expr(a->value, b->value);
 }
 
 static bool same_result(const ast_result_t *a, const ast_result_t *b) {
@@ -248,8 +241,7 @@ static bool same_decl(const ast_decl_t *a, const ast_decl_t *b) {
            generic_count);
   SAME_ALL(same_field(&a->fields[i_], &b->fields[i_]), a, b, field_count);
   SAME_ALL(same_param(&a->params[i_], &b->params[i_]), a, b, param_count);
-  SAME_ALL(same_result(&a->results[i_], &b->results[i_]), a, b,
-           result_count);
+  SAME_ALL(same_result(&a->results[i_], &b->results[i_]), a, b, result_count);
   SAME_ALL(same_attr(&a->attrs[i_], &b->attrs[i_]), a, b, attr_count);
   return same_block(a->body, b->body) && same_expr(a->value, b->value);
 }

@@ -77,7 +77,7 @@ typedef struct ast_range {
 /* A layout mark behind `@`: dp, (dp, tp), zigzag(cp). */
 typedef struct ast_shard {
   td_loc_t loc; /* without the @ */
-  enum {
+  enum ast_shard_form {
     AST_SHARD_AXIS,  /* @dp, @none, @ring: axes[0], fn unset    */
     AST_SHARD_AXES,  /* @(dp, tp): axes, major first            */
     AST_SHARD_LAYOUT /* @zigzag(cp): fn and its axes            */
@@ -111,17 +111,17 @@ typedef struct ast_binder {
 /* One argument of a call or attribute: e, name = e, or a bare dtype. */
 typedef struct ast_arg {
   td_loc_t loc;
-  ast_name_t name;    /* text NULL if positional */
-  ast_expr_t *value;  /* NULL if a bare dtype */
-  tdsl_dtype_t dtype; /* of a bare dtype; UNSET for tf32 */
+  ast_name_t name;        /* text NULL if positional */
+  ast_expr_t *value;      /* NULL if a bare dtype */
+  tdsl_dtype_t dtype;     /* of a bare dtype; UNSET for tf32 */
   const char *dtype_text; /* "f32", "tf32"; NULL unless a bare dtype */
 } ast_arg_t;
 
 /* An expression.  Which fields are set is said beside each. */
 struct ast_expr {
   ast_expr_kind_t kind;
-  uint16_t depth;      /* nesting below this node, see the top of the file */
-  bool in_parens;      /* written ( ... ) */
+  uint16_t depth; /* nesting below this node, see the top of the file */
+  bool in_parens; /* written ( ... ) */
   td_loc_t loc;
   td_loc_t op_loc;     /* UNARY, BINARY, REDUCE, REDCALL, CAST: the operator;
                           IF: `if`; FIELD: the field name;
@@ -136,14 +136,14 @@ struct ast_expr {
   tdsl_dtype_t dtype;  /* CAST; UNSET for tf32, which is E43 */
   ast_expr_t **kids;
   size_t kid_count;
-  ast_expr_t *other;   /* SUBSCRIPT: v of [subs | v], or NULL */
-  ast_sub_t *subs;     /* SUBSCRIPT */
+  ast_expr_t *other; /* SUBSCRIPT: v of [subs | v], or NULL */
+  ast_sub_t *subs;   /* SUBSCRIPT */
   size_t sub_count;
-  ast_arg_t *args;     /* CALL */
+  ast_arg_t *args; /* CALL */
   size_t arg_count;
   ast_binder_t *binders; /* REDUCE */
   size_t binder_count;
-  ast_expr_t *where;   /* REDUCE, or NULL */
+  ast_expr_t *where; /* REDUCE, or NULL */
 };
 
 /* A dim of a type: e, e@shard, ...S */
@@ -210,9 +210,9 @@ typedef struct ast_block {
 struct ast_stmt {
   ast_stmt_kind_t kind;
   td_loc_t loc;
-  bool is_var;       /* DEFINE: var */
-  bool is_add;       /* UPDATE: += and not := */
-  ast_lhs_t *lhss;   /* DEFINE; lhss[0].place of UPDATE and CALL */
+  bool is_var;     /* DEFINE: var */
+  bool is_add;     /* UPDATE: += and not := */
+  ast_lhs_t *lhss; /* DEFINE; lhss[0].place of UPDATE and CALL */
   size_t lhs_count;
   ast_expr_t *value; /* DEFINE, UPDATE; ASSERT: the condition */
   ast_expr_t *where; /* UPDATE, or NULL */
@@ -223,8 +223,8 @@ struct ast_stmt {
   size_t attr_count;
   ast_expr_t **exprs; /* EACH: the structs; REQUIRE: the facts */
   size_t expr_count;
-  ast_block_t *body;  /* FOR, EACH, CHECKPOINT */
-  const char *text;   /* ASSERT: its text without quotes, or NULL */
+  ast_block_t *body; /* FOR, EACH, CHECKPOINT */
+  const char *text;  /* ASSERT: its text without quotes, or NULL */
 };
 
 /* dim, dyn, const: name and value; mesh: axis and size. */
@@ -245,9 +245,9 @@ typedef struct ast_field {
   td_loc_t loc;
   ast_name_t name;
   ast_type_t *type;
-  const char *from;  /* text without quotes, or NULL */
+  const char *from; /* text without quotes, or NULL */
   td_loc_t from_loc;
-  ast_name_t other;  /* else NAME; text NULL if none */
+  ast_name_t other; /* else NAME; text NULL if none */
 } ast_field_t;
 
 typedef struct ast_param {
@@ -267,28 +267,28 @@ typedef struct ast_result {
 typedef struct ast_decl {
   ast_decl_kind_t kind;
   td_loc_t loc;
-  ast_name_t name;      /* IMPORT, STRUCT, FN */
-  bool has_names;       /* IMPORT: a list is written */
-  ast_name_t *names;    /* IMPORT */
+  ast_name_t name;   /* IMPORT, STRUCT, FN */
+  bool has_names;    /* IMPORT: a list is written */
+  ast_name_t *names; /* IMPORT */
   size_t name_count;
-  ast_item_t *items;    /* DIM, DYN, CONST, MESH */
+  ast_item_t *items; /* DIM, DYN, CONST, MESH */
   size_t item_count;
-  ast_expr_t **exprs;   /* REQUIRE */
+  ast_expr_t **exprs; /* REQUIRE */
   size_t expr_count;
   ast_generic_t *generics; /* STRUCT, FN */
   size_t generic_count;
-  ast_field_t *fields;  /* STRUCT */
+  ast_field_t *fields; /* STRUCT */
   size_t field_count;
-  bool is_export;       /* FN, and the rest below */
-  td_loc_t head_loc;    /* from fn or export to the end of the results */
+  bool is_export;    /* FN, and the rest below */
+  td_loc_t head_loc; /* from fn or export to the end of the results */
   ast_param_t *params;
   size_t param_count;
   ast_result_t *results;
   size_t result_count;
   ast_attr_t *attrs;
   size_t attr_count;
-  ast_block_t *body;    /* NULL in the short form */
-  ast_expr_t *value;    /* of the short form `-> type = expr`, else NULL */
+  ast_block_t *body; /* NULL in the short form */
+  ast_expr_t *value; /* of the short form `-> type = expr`, else NULL */
 } ast_decl_t;
 
 typedef struct ast_file {
@@ -317,8 +317,7 @@ ast_spine_t ast_spine(td_arena_t *arena, ast_expr_t *e);
  * from left to right, in constant stack; fn returns false to leave out what
  * is below a node.  Ranges, wheres, subscripts, arguments are visited. */
 typedef bool ast_visit_fn_t(ast_expr_t *e, void *user);
-void ast_visit(td_task_t *task, ast_expr_t *e, ast_visit_fn_t *fn,
-               void *user);
+void ast_visit(td_task_t *task, ast_expr_t *e, ast_visit_fn_t *fn, void *user);
 
 /* Equal in everything but locations (and the parentheses that precedence
  * makes needless).  For tests of fmt; constant stack per spine. */

@@ -38,8 +38,7 @@ static void place(printer_t *p, td_loc_t loc) {
                 loc.end_column);
 }
 
-static void line(printer_t *p, const char *w, const char *text,
-                 td_loc_t loc) {
+static void line(printer_t *p, const char *w, const char *text, td_loc_t loc) {
   word(p, w);
   detail(p, text);
   place(p, loc);
@@ -329,8 +328,16 @@ void ast_print(td_task_t *task, td_buf_t *out, const ast_file_t *file) {
 /* ---- expressions as text ---------------------------------------------- */
 
 /* Levels of the table of operators; PRIMARY binds tightest. */
-enum { LOOSEST = 1, UNARY_NOT = 4, SUM = 6, BODY = 7, PRODUCT = 8, MINUS = 9,
-       POWER = 10, PRIMARY = 11 };
+enum {
+  LOOSEST = 1,
+  UNARY_NOT = 4,
+  SUM = 6,
+  BODY = 7,
+  PRODUCT = 8,
+  MINUS = 9,
+  POWER = 10,
+  PRIMARY = 11
+};
 
 static int level(const ast_expr_t *e) {
   switch (e->kind) {

@@ -16,12 +16,11 @@ ast_list_t *ast_list(ast_parser_t *p, size_t item_bytes) {
   return list;
 }
 
-ast_list_t *ast_list_add(ast_parser_t *p, ast_list_t *list,
-                         const void *item) {
+ast_list_t *ast_list_add(ast_parser_t *p, ast_list_t *list, const void *item) {
   if (list->count == list->capacity) {
-    list->items = td_vec_grow(p->arena, list->items, list->count,
-                              list->count + 1, &list->capacity,
-                              list->item_bytes);
+    list->items =
+        td_vec_grow(p->arena, list->items, list->count, list->count + 1,
+                    &list->capacity, list->item_bytes);
   }
   memcpy((char *)list->items + list->count * list->item_bytes, item,
          list->item_bytes);
@@ -30,9 +29,9 @@ ast_list_t *ast_list_add(ast_parser_t *p, ast_list_t *list,
 }
 
 /* Copies a list's array and length into two fields of a node. */
-#define PUT(list_, array_, count_)                                           \
-  do {                                                                       \
-    if (list_) (array_) = (list_)->items, (count_) = (list_)->count;         \
+#define PUT(list_, array_, count_)                                             \
+  do {                                                                         \
+    if (list_) (array_) = (list_)->items, (count_) = (list_)->count;           \
   } while (0)
 
 /* ---- expressions ------------------------------------------------------ */
@@ -162,8 +161,8 @@ ast_expr_t *ast_reduce(ast_parser_t *p, td_loc_t loc, td_loc_t op_loc, int op,
   return check_depth(p, e);
 }
 
-ast_expr_t *ast_redcall(ast_parser_t *p, td_loc_t loc, td_loc_t op_loc,
-                        int op, ast_list_t *kids) {
+ast_expr_t *ast_redcall(ast_parser_t *p, td_loc_t loc, td_loc_t op_loc, int op,
+                        ast_list_t *kids) {
   ast_expr_t *e = expr(p, AST_REDCALL, loc);
   e->reduce = (ast_reduce_t)op;
   e->op_loc = op_loc;
@@ -212,9 +211,9 @@ ast_expr_t *ast_call(ast_parser_t *p, td_loc_t loc, ast_expr_t *callee,
 /* ---- parts ------------------------------------------------------------ */
 
 /* A node of the given type in the arena, filled from a literal. */
-#define MAKE(type, ...)                                                      \
-  type *made = TD_NEW(p->arena, type);                                       \
-  *made = (type)__VA_ARGS__;                                                 \
+#define MAKE(type, ...)                                                        \
+  type *made = TD_NEW(p->arena, type);                                         \
+  *made = (type)__VA_ARGS__;                                                   \
   return made
 
 ast_sub_list_t *ast_sub_list(ast_parser_t *p, ast_list_t *subs,
@@ -265,8 +264,9 @@ ast_shard_t *ast_shard_axis(ast_parser_t *p, td_loc_t loc, ast_name_t axis) {
   return ast_shard_axes(p, loc, AST_SHARD_AXIS, NO_NAME, axes);
 }
 
-ast_shard_t *ast_shard_axes(ast_parser_t *p, td_loc_t loc, int form,
-                            ast_name_t fn, ast_list_t *axes) {
+ast_shard_t *ast_shard_axes(ast_parser_t *p, td_loc_t loc,
+                            enum ast_shard_form form, ast_name_t fn,
+                            ast_list_t *axes) {
   ast_shard_t *shard = TD_NEW(p->arena, ast_shard_t);
   shard->loc = loc;
   shard->form = form;
@@ -296,13 +296,13 @@ ast_list_t *ast_suffix_as(ast_parser_t *p, ast_list_t *list, td_loc_t loc,
 
 ast_list_t *ast_suffix_shard(ast_parser_t *p, ast_list_t *list, td_loc_t loc,
                              ast_shard_t *shard) {
-  return suffix(p, list,
-                (ast_suffix_t){
-                    .loc = loc, .form = AST_SUFFIX_SHARD, .shard = shard});
+  return suffix(
+      p, list,
+      (ast_suffix_t){.loc = loc, .form = AST_SUFFIX_SHARD, .shard = shard});
 }
 
-ast_list_t *ast_suffix_partial(ast_parser_t *p, ast_list_t *list,
-                               td_loc_t loc, ast_list_t *axes) {
+ast_list_t *ast_suffix_partial(ast_parser_t *p, ast_list_t *list, td_loc_t loc,
+                               ast_list_t *axes) {
   ast_suffix_t item = {.loc = loc, .form = AST_SUFFIX_PARTIAL};
   PUT(axes, item.axes, item.axis_count);
   return suffix(p, list, item);
@@ -316,8 +316,7 @@ ast_list_t *ast_suffix_in(ast_parser_t *p, ast_list_t *list, td_loc_t loc,
 }
 
 ast_type_t *ast_type(ast_parser_t *p, td_loc_t loc, ast_list_t *stacks,
-                     ast_name_t elem, ast_list_t *dims,
-                     ast_list_t *suffixes) {
+                     ast_name_t elem, ast_list_t *dims, ast_list_t *suffixes) {
   ast_type_t *type = TD_NEW(p->arena, ast_type_t);
   type->loc = loc;
   PUT(stacks, type->stacks, type->stack_count);
@@ -393,8 +392,7 @@ ast_stmt_t *ast_do(ast_parser_t *p, td_loc_t loc, ast_expr_t *e) {
 }
 
 ast_stmt_t *ast_for(ast_parser_t *p, td_loc_t loc, ast_name_t name,
-                    ast_range_t *range, ast_list_t *attrs,
-                    ast_block_t *body) {
+                    ast_range_t *range, ast_list_t *attrs, ast_block_t *body) {
   ast_stmt_t *s = stmt(p, AST_STMT_FOR, loc);
   s->names = TD_NEW(p->arena, ast_name_t);
   s->names[0] = name;
@@ -475,8 +473,7 @@ ast_decl_t *ast_struct(ast_parser_t *p, td_loc_t loc, ast_name_t name,
 }
 
 ast_decl_t *ast_tail(ast_parser_t *p, td_loc_t loc, ast_list_t *results,
-                     ast_list_t *attrs, ast_block_t *body,
-                     ast_expr_t *value) {
+                     ast_list_t *attrs, ast_block_t *body, ast_expr_t *value) {
   ast_decl_t *d = decl(p, AST_DECL_FN, loc);
   if (!results) { /* the head ends where the parameters do */
     loc.end_line = loc.line;

@@ -21,10 +21,10 @@ typedef struct ast_sub_list {
 } ast_sub_list_t;
 
 #define NAME(text, loc) ((ast_name_t){(text), (loc)})
-#define NO_NAME ((ast_name_t){NULL, TD_NO_LOC})
-#define WORD(p, text) td_intern((p)->task, td_str(text))
-#define SPAN(from, to) td_loc_join((from), (to))
-#define BINARY(op, loc, a, op_loc, b)                                         \
+#define NO_NAME         ((ast_name_t){NULL, TD_NO_LOC})
+#define WORD(p, text)   td_intern((p)->task, td_str(text))
+#define SPAN(from, to)  td_loc_join((from), (to))
+#define BINARY(op, loc, a, op_loc, b)                                          \
   ast_binary(p, AST_OP_##op, (loc), (a), (op_loc), (b))
 
 /* The point right behind a span. */
@@ -49,8 +49,8 @@ ast_expr_t *ast_if(ast_parser_t *p, td_loc_t loc, td_loc_t if_loc,
 ast_expr_t *ast_reduce(ast_parser_t *p, td_loc_t loc, td_loc_t op_loc, int op,
                        ast_list_t *binders, ast_expr_t *where,
                        ast_expr_t *body);
-ast_expr_t *ast_redcall(ast_parser_t *p, td_loc_t loc, td_loc_t op_loc,
-                        int op, ast_list_t *kids);
+ast_expr_t *ast_redcall(ast_parser_t *p, td_loc_t loc, td_loc_t op_loc, int op,
+                        ast_list_t *kids);
 ast_expr_t *ast_cast(ast_parser_t *p, td_loc_t loc, td_loc_t op_loc,
                      const char *dtype, ast_expr_t *a);
 ast_expr_t *ast_member(ast_parser_t *p, td_loc_t loc, ast_expr_t *base,
@@ -75,8 +75,9 @@ ast_arg_t *ast_arg(ast_parser_t *p, td_loc_t loc, ast_name_t name,
                    ast_expr_t *value);
 ast_arg_t *ast_arg_dtype(ast_parser_t *p, td_loc_t loc, const char *dtype);
 ast_shard_t *ast_shard_axis(ast_parser_t *p, td_loc_t loc, ast_name_t axis);
-ast_shard_t *ast_shard_axes(ast_parser_t *p, td_loc_t loc, int form,
-                            ast_name_t fn, ast_list_t *axes);
+ast_shard_t *ast_shard_axes(ast_parser_t *p, td_loc_t loc,
+                            enum ast_shard_form form, ast_name_t fn,
+                            ast_list_t *axes);
 ast_dim_t *ast_dim(ast_parser_t *p, td_loc_t loc, ast_expr_t *e,
                    ast_name_t pack, ast_shard_t *shard);
 /* The suffixes so far (NULL: none) and one more. */
@@ -84,8 +85,8 @@ ast_list_t *ast_suffix_as(ast_parser_t *p, ast_list_t *list, td_loc_t loc,
                           const char *dtype);
 ast_list_t *ast_suffix_shard(ast_parser_t *p, ast_list_t *list, td_loc_t loc,
                              ast_shard_t *shard);
-ast_list_t *ast_suffix_partial(ast_parser_t *p, ast_list_t *list,
-                               td_loc_t loc, ast_list_t *axes);
+ast_list_t *ast_suffix_partial(ast_parser_t *p, ast_list_t *list, td_loc_t loc,
+                               ast_list_t *axes);
 ast_list_t *ast_suffix_in(ast_parser_t *p, ast_list_t *list, td_loc_t loc,
                           ast_range_t *range);
 ast_type_t *ast_type(ast_parser_t *p, td_loc_t loc, ast_list_t *stacks,
@@ -100,8 +101,7 @@ ast_lhs_t *ast_lhs(ast_parser_t *p, td_loc_t loc, ast_expr_t *place,
 ast_stmt_t *ast_define(ast_parser_t *p, td_loc_t loc, bool is_var,
                        ast_list_t *lhss, ast_expr_t *value);
 ast_stmt_t *ast_update(ast_parser_t *p, td_loc_t loc, bool is_add,
-                       ast_expr_t *place, ast_expr_t *value,
-                       ast_expr_t *where);
+                       ast_expr_t *place, ast_expr_t *value, ast_expr_t *where);
 ast_stmt_t *ast_do(ast_parser_t *p, td_loc_t loc, ast_expr_t *e);
 ast_stmt_t *ast_for(ast_parser_t *p, td_loc_t loc, ast_name_t name,
                     ast_range_t *range, ast_list_t *attrs, ast_block_t *body);

@@ -28,7 +28,8 @@ enum {
   INDENT = 2,          /* of a block */
   CONTINUE = 4,        /* of a line that continues a statement */
   ALIGN_MAX = 60,      /* brackets further right do not align what follows */
-  EARLY = 24,          /* a break so near to the line's start is poor */
+  EARLY = 24,          /* a break so near to the start of the line is */
+  POOR = 7,            /* this much worse */
   COMMENT_SPREAD = 40, /* lines so different in width do not share a */
   FIELD_SPREAD = 24,   /* column of comments, or of `from` */
 };
@@ -36,8 +37,8 @@ enum {
 /* A line of the result.  Code is in one buffer, comments behind it apart,
  * so that they can be aligned in the end. */
 typedef struct line {
-  size_t from, to; /* code, offsets in the buffer */
-  size_t width;    /* of the code's last row */
+  size_t from, to;           /* code, offsets in the buffer */
+  size_t width;              /* of the code's last row */
   const fmt_item_t *comment; /* behind the code, or NULL */
   bool blank_before;
   /* A field alone on its line: where its type and its `from` begin, as
@@ -130,8 +131,7 @@ static size_t flat_width(const writer_t *w, size_t from, bool block) {
     const fmt_item_t *item = &all[i];
     if (item->breaks > 0 || item->is_line || item->is_multiline) break;
     if (item->starts && all[i - 1].kind != '{') width++; /* the ; */
-    width += fmt_blank_between(item - 1, item) ? item->width + 1
-                                               : item->width;
+    width += fmt_blank_between(item - 1, item) ? item->width + 1 : item->width;
     if (item->kind == '{') depth++;
     if (item->kind == '}' && --depth == 0) return width;
     if (depth == 0 && item->ends) return width;
@@ -158,7 +158,7 @@ static size_t choose_break(writer_t *w, size_t from) {
     bool blank = fmt_blank_between(item - 1, item);
     int rank = fmt_break_rank(item - 1, item);
     if (rank != FMT_NO_BREAK) {
-      rank += depth * 16 + (col < start + EARLY ? 1000 : 0);
+      rank += depth * 16 + (col < start + EARLY ? POOR : 0);
       if (best == 0 || rank <= best_rank) {
         best = i;
         best_rank = rank;

@@ -34,8 +34,7 @@ typedef struct collector {
 static size_t offset_of(collector_t *c, uint32_t line, uint32_t column) {
   while (c->line < line) {
     const char *text = c->source->text + c->line_offset;
-    const char *end =
-        memchr(text, '\n', c->source->length - c->line_offset);
+    const char *end = memchr(text, '\n', c->source->length - c->line_offset);
     c->line_offset += (size_t)(end - text) + 1;
     c->line++;
   }
@@ -107,8 +106,8 @@ static bool is_arithmetic(int kind) {
 
 /* Touching in the source: nothing between the two texts. */
 static bool touch(const fmt_item_t *a, const fmt_item_t *b) {
-  return is_real(a) && is_real(b) && a->text.data + a->text.length ==
-                                         b->text.data;
+  return is_real(a) && is_real(b) &&
+         a->text.data + a->text.length == b->text.data;
 }
 
 static void classify(td_arena_t *arena, item_list_t *items) {
@@ -118,8 +117,8 @@ static void classify(td_arena_t *arena, item_list_t *items) {
   for (size_t i = 0; i < items->length; i++) {
     fmt_item_t *item = &items->data[i];
     if (!is_real(item)) continue;
-    bool value = before && ast_can_end(before->kind) &&
-                 !before->prefix_close && !before->ends;
+    bool value = before && ast_can_end(before->kind) && !before->prefix_close &&
+                 !before->ends;
     if (item->starts) in_struct = item->kind == TOK_STRUCT || in_struct;
     if (item->kind == '}') in_struct = false;
     item->field = in_struct && item->starts && item->kind == TOK_IDENT;
@@ -131,8 +130,8 @@ static void classify(td_arena_t *arena, item_list_t *items) {
     } else if (item->kind == '@') {
       item->wide_at = i > 0 && !touch(item - 1, item);
     } else if (item->kind == '[' || item->kind == '(') {
-      bool stack = item->kind == '[' &&
-                   (!value || (before && before->prefix_close));
+      bool stack =
+          item->kind == '[' && (!value || (before && before->prefix_close));
       td_vec_push(arena, &brackets,
                   item->kind == '[' && (stack || before->kind == TOK_REDUCE));
       item->apart = before2 && before2->kind == TOK_IMPORT;

@@ -116,7 +116,7 @@ static ast_token_t take(ast_parser_t *p) {
 }
 
 static ast_token_t newline(ast_parser_t *p, ast_nl_t code) {
-  ast_token_t t = {.kind = TOK_NL, .code = code};
+  ast_token_t t = {.kind = TOK_NL, .code = (int)code};
   t.loc = p->held.loc;
   if (code == AST_NL_LINE) { /* right behind the last token */
     t.loc = p->last.loc;
@@ -150,8 +150,8 @@ static ast_token_t unclosed_bracket(ast_parser_t *p) {
  * trusted, and nothing is said. */
 static ast_token_t unclosed_brace(ast_parser_t *p) {
   if (ast_parse_errors(p) == 0) {
-    uint32_t last = p->brace_count < AST_MAX_DEPTH ? p->brace_count
-                                                   : AST_MAX_DEPTH;
+    uint32_t last =
+        p->brace_count < AST_MAX_DEPTH ? p->brace_count : AST_MAX_DEPTH;
     td_diag_t *d = td_diag(p->task, TD_P04, p->held.loc,
                            "unexpected end of file, expected `}`");
     td_diag_label(d, p->braces[last - 1], "this `{` is not closed");

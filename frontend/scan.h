@@ -43,13 +43,13 @@ typedef struct ast_scanner {
   td_loc_t last;     /* of the last token, for the end of the file */
   bool newline;      /* a line break since the last token */
   bool keep_comments;
-  bool ended;        /* an unclosed comment took the rest */
-  bool quiet;        /* skipping after an error: report nothing more */
+  bool ended; /* an unclosed comment took the rest */
+  bool quiet; /* skipping after an error: report nothing more */
 } ast_scanner_t;
 
 /* Starts on a source of the task.  The scanner's memory is the arena's. */
-void ast_scan_start(ast_scanner_t *scanner, td_task_t *task,
-                    td_arena_t *arena, uint32_t source);
+void ast_scan_start(ast_scanner_t *scanner, td_task_t *task, td_arena_t *arena,
+                    uint32_t source);
 /* The next token; kind 0 at the end, again and again. */
 ast_token_t ast_scan_next(ast_scanner_t *scanner);
 
@@ -66,15 +66,15 @@ typedef struct ast_parser {
   td_loc_t brackets[AST_MAX_DEPTH], braces[AST_MAX_DEPTH];
   uint32_t bracket_count, brace_count;
   uint32_t old_bracket_count, old_brace_count; /* before `last` */
-  int previous;            /* kind of the last token of the source taken */
-  ast_token_t last;        /* the last token given to the parser */
-  ast_token_t held;        /* read, not yet given */
+  int previous;     /* kind of the last token of the source taken */
+  ast_token_t last; /* the last token given to the parser */
+  ast_token_t held; /* read, not yet given */
   bool has_held;
-  bool skipping;           /* after an error, until a statement can begin */
-  uint32_t skip_braces;    /* depth at which the parser waits */
-  uint32_t spoilt_line;    /* a } in brackets (P02) makes the rest of its
-                              line unreadable */
-  uint32_t closing;        /* } to be made up, each followed by NL */
+  bool skipping;        /* after an error, until a statement can begin */
+  uint32_t skip_braces; /* depth at which the parser waits */
+  uint32_t spoilt_line; /* a } in brackets (P02) makes the rest of its
+                           line unreadable */
+  uint32_t closing;     /* } to be made up, each followed by NL */
   bool closing_newline;
 } ast_parser_t;
 
