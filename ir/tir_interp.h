@@ -116,7 +116,15 @@ typedef struct tir_access {
   int64_t scalar;
   int64_t *offsets; /* of the lane axes; NULL if !has_lanes */
   tir_pattern_t pattern;
+  /* A gather along whose innermost loop elements are neighbours reads them
+   * TIR_STRIP at a time, lane by lane, or it would touch a cache line a
+   * lane in every step.  Row d holds the lanes for scalar = base + d. */
+  bool has_strip;
+  unsigned char *strip;
+  int64_t strip_base, strip_count;
 } tir_access_t;
+
+enum { TIR_STRIP = 16 };
 
 typedef struct tir_instr {
   const tir_expr_t *e;
@@ -139,6 +147,7 @@ typedef struct tir_code {
   const tir_node_t *node;
   uint32_t axis_count;
   tir_axis_t *axes;
+  tir_axis_t *inner; /* innermost loop axis, or NULL */
   TD_VEC(tir_instr_t) instrs; /* instruction i writes register i */
   td_map_t regs;    /* tir_expr_t -> register + 1 */
   td_map_t affines; /* tir_expr_t -> its affine form */

@@ -327,6 +327,7 @@ void tir_code_init(tir_code_t *code, tir_interp_t *in, td_arena_t *arena,
       axis->level = axis->is_lane ? 2 : 1;
     else
       axis->level = axis->is_lane ? 1 : 2 + loops++;
+    if (!lane_reductions && !axis->is_lane) code->inner = axis;
   }
   if (loops > 1) code->level_count = 2 + loops;
 }
@@ -364,8 +365,15 @@ void tir_code_finish(tir_code_t *code) {
   for (size_t i = 0; i < code->accesses.length; i++) {
     tir_access_t *access = code->accesses.data[i];
     access->pattern = TIR_ONE;
-    if (access->has_lanes)
-      access->offsets = TD_NEW_ARRAY(code->arena, int64_t, code->width);
+    if (!access->has_lanes) continue;
+    access->offsets = TD_NEW_ARRAY(code->arena, int64_t, code->width);
+    access->has_strip =
+        OPT_ONLY(access->vector_count == 0 && code->inner != NULL &&
+                 code->inner->extent >= TIR_STRIP &&
+                 access->strides[code->inner - code->axes] == 1);
+    if (access->has_strip)
+      access->strip =
+          td_arena_alloc_array(code->arena, TIR_STRIP, code->width * 8);
   }
   for (uint32_t i = 0; i < code->axis_count; i++)
     if (code->axes[i].is_lane)
@@ -404,6 +412,7 @@ static void fill_offsets(const tir_code_t *code, tir_access_t *access,
     dense &= to[l] == to[0] + (int64_t)l;
   }
   access->pattern = one ? TIR_ONE : dense ? TIR_DENSE : TIR_GATHER;
+  access->strip_count = 0;
 }
 
 void tir_code_lanes(tir_code_t *code, int64_t first, uint32_t n) {

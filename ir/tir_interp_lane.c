@@ -295,9 +295,53 @@ static void load_checked(const tir_code_t *code, tir_instr_t *in, void *reg,
   }
 }
 
+/* Scatters up to TIR_STRIP neighbours of each lane into the rows. */
+#define SCATTER(T)                                                            \
+  do {                                                                        \
+    T *rows = (T *)(void *)a->strip;                                          \
+    const T *x = (const T *)(const void *)line;                               \
+    for (uint32_t d = 0; d < count; d++) rows[d * code->width + l] = x[d];    \
+  } while (0)
+
+static void fill_strip(const tir_code_t *code, tir_access_t *a,
+                       tir_rep_t rep, uint32_t n) {
+  tir_mode_t mode = code->interp->mode;
+  tdsl_dtype_t dtype = a->cell->tensor.dtype;
+  size_t bytes = tir_element_bytes(mode, dtype);
+  int64_t left = code->inner->extent - code->inner->at;
+  uint32_t count = left < TIR_STRIP ? (uint32_t)left : TIR_STRIP;
+  const unsigned char *data = a->cell->tensor.data;
+  tir_lane_t line[TIR_STRIP];
+  for (uint32_t l = 0; l < n; l++) {
+    load_dense(mode, dtype, data + (size_t)(a->scalar + a->offsets[l]) * bytes,
+               line, count);
+    switch (rep) {
+    case TIR_REP_S: SCATTER(float); break;
+    case TIR_REP_D: SCATTER(double); break;
+    case TIR_REP_I: SCATTER(int64_t); break;
+    case TIR_REP_B: SCATTER(uint8_t); break;
+    }
+  }
+  a->strip_base = a->scalar;
+  a->strip_count = count;
+}
+
+/* What a lane reads depends on `scalar` alone once the lanes stand, so a row
+ * is right whichever loop moved. */
+static void load_strip(const tir_code_t *code, tir_access_t *a, tir_rep_t rep,
+                       void *reg, uint32_t n) {
+  size_t lane = rep == TIR_REP_B ? 1 : rep == TIR_REP_S ? 4 : 8;
+  int64_t row = a->scalar - a->strip_base;
+  if (row < 0 || row >= a->strip_count) {
+    fill_strip(code, a, rep, n);
+    row = 0;
+  }
+  memcpy(reg, a->strip + (size_t)row * code->width * lane, n * lane);
+}
+
 static void exec_load(const tir_code_t *code, tir_instr_t *in, void *reg,
                       uint32_t n) {
-  const tir_access_t *a = in->access;
+  tir_access_t *a = in->access;
   tir_mode_t mode = code->interp->mode;
   tdsl_dtype_t dtype = a->cell->tensor.dtype;
   if (a->vector_count > 0) {
@@ -316,6 +360,10 @@ static void exec_load(const tir_code_t *code, tir_instr_t *in, void *reg,
     load_dense(mode, dtype, data + (size_t)first * bytes, reg, n);
     break;
   case TIR_GATHER:
+    if (a->has_strip) {
+      load_strip(code, a, in->rep, reg, n);
+      break;
+    }
     load_gather(mode, dtype, data + (size_t)a->scalar * bytes, a->offsets,
                 reg, n);
     break;
