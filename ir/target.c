@@ -1,6 +1,10 @@
 /* target.c: finding machine rows. */
 #include "ir/target.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 static const ir_target_t rows[] = {
 #define CPU(id, name, cpu, features, lanes, registers, mr, nr, mc, nc, kc) \
   {name, cpu, features, lanes, registers, mr, nr, mc, nc, kc},
@@ -20,6 +24,14 @@ const ir_target_t *ir_target_find(td_str_t name) {
   return NULL;
 }
 
+#if defined(__x86_64__)
+/* clang 14 has no __builtin_cpu_supports("f16c"). */
+static bool has_f16c(void) {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 const ir_target_t *ir_target_host(void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -30,7 +42,7 @@ const ir_target_t *ir_target_host(void) {
     return ir_target_find(td_str("x86-64-v4"));
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2")) {
+      __builtin_cpu_supports("bmi2") && has_f16c()) {
     return ir_target_find(td_str("x86-64-v3"));
   }
   return ir_target_find(td_str("x86-64-v2"));
