@@ -120,7 +120,10 @@ static bool read_stream(td_task_t *task, int fd, const char *path,
   return true;
 }
 
-static void close_fd(void *arg) { close(*(int *)arg); }
+static void close_fd(void *arg) {
+  int fd = *(int *)arg;
+  if (fd >= 0) close(fd);
+}
 
 bool td_os_read_file(td_task_t *task, const char *path, size_t limit,
                      td_arena_t *arena, td_str_t *out) {
@@ -129,11 +132,13 @@ bool td_os_read_file(td_task_t *task, const char *path, size_t limit,
     return read_stream(task, STDIN_FILENO, "<stdin>", limit, arena, out);
   }
   struct stat about;
-  int fd = open_to_read(task, path, &about);
-  if (fd < 0) return false;
-  td_defer(task, close_fd, &fd);
+  int fd = -1;
   bool ok;
-  if (!S_ISREG(about.st_mode)) {
+  td_defer(task, close_fd, &fd); /* may unwind, so before the open */
+  fd = open_to_read(task, path, &about);
+  if (fd < 0) {
+    ok = false;
+  } else if (!S_ISREG(about.st_mode)) {
     ok = read_stream(task, fd, path, limit, arena, out);
   } else if ((uint64_t)about.st_size > limit) {
     ok = too_large(task, path, limit);

@@ -5,7 +5,7 @@
 #ifndef TD_STATUS_H
 #define TD_STATUS_H
 
-#include "tdsl/base.h"
+#include <tdsl/base.h>
 
 #include <stdbool.h>
 

@@ -88,7 +88,8 @@ tdsl_status_t td_task_status(const td_task_t *task);
 void td_task_poll(td_task_t *task);
 
 /* Registers fn(arg) for unwinding; td_undefer drops the newest, calling it if
-   `call` says so. Strictly nested. */
+   `call` says so. Strictly nested. Registering takes memory and may itself
+   unwind, so it comes before what it is to close is opened. */
 void td_defer(td_task_t *task, void (*function)(void *arg), void *arg);
 void td_undefer(td_task_t *task, bool call);
 

@@ -51,6 +51,7 @@ typedef struct io_json_t {
   char open[IO_JSON_MAX_DEPTH]; /* '[' or '{' */
   io_json_keys_t keys[IO_JSON_MAX_DEPTH];
   td_diag_id_t not_json, duplicate; /* the format's own ids */
+  size_t made; /* elements that "uniform" has made; see values.c */
   size_t place_at; /* how far line and column have been counted */
   uint32_t line, column;
 } io_json_t;

@@ -268,9 +268,10 @@ bool io_npy_read(td_task_t *task, td_arena_t *arena, const char *path,
                  io_tensor_t *out) {
   td_file_map_t map;
   uint32_t file = td_sources_add_file(task, path);
-  if (!td_os_map_file(task, path, &map)) return false;
-  td_defer(task, unmap, &map);
-  bool ok = io_npy_parse(task, arena, file, map.data, map.length, out);
+  memset(&map, 0, sizeof map);
+  td_defer(task, unmap, &map); /* may unwind, so before the map */
+  bool ok = td_os_map_file(task, path, &map) &&
+            io_npy_parse(task, arena, file, map.data, map.length, out);
   td_undefer(task, true);
   return ok;
 }

@@ -210,10 +210,11 @@ bool io_npz_read(td_task_t *task, td_arena_t *arena, const char *path,
                  uint64_t limit, io_leaves_t *out) {
   td_file_map_t map;
   uint32_t file = td_sources_add_file(task, path);
-  if (!td_os_map_file(task, path, &map)) return false;
-  td_defer(task, unmap, &map);
-  bool ok =
-      io_npz_parse(task, arena, file, map.data, map.length, limit, out);
+  memset(&map, 0, sizeof map);
+  td_defer(task, unmap, &map); /* may unwind, so before the map */
+  bool ok = td_os_map_file(task, path, &map) &&
+            io_npz_parse(task, arena, file, map.data, map.length, limit,
+                         out);
   td_undefer(task, true);
   return ok;
 }

@@ -363,10 +363,11 @@ bool io_safetensors_open(td_task_t *task, td_arena_t *arena,
   td_file_map_t map;
   memset(out, 0, sizeof *out);
   uint32_t file = td_sources_add_file(task, path);
-  if (!td_os_map_file(task, path, &map)) return false;
-  td_defer(task, unmap, &map);
-  bool ok =
-      io_safetensors_parse(task, arena, file, map.data, map.length, out);
+  memset(&map, 0, sizeof map);
+  td_defer(task, unmap, &map); /* may unwind, so before the map */
+  bool ok = td_os_map_file(task, path, &map) &&
+            io_safetensors_parse(task, arena, file, map.data, map.length,
+                                 out);
   td_undefer(task, !ok);
   out->map = map; /* empty if it was unmapped */
   return ok;

@@ -3,8 +3,8 @@
 
 #include "runtime/base/rng.h"
 
-/* "uniform" makes elements that the file does not hold, so it is bounded by
-   itself: enough for tests, which it is for. */
+/* "uniform" makes elements that the file does not hold, so they are bounded
+   over the whole document: enough for tests, which they are for. */
 #define MOST_UNIFORM ((size_t)1 << 24)
 
 /* -- one tensor -- */
@@ -150,10 +150,11 @@ static bool fill_data(io_json_t *j, draft_t *d) {
 
 static bool fill_uniform(io_json_t *j, draft_t *d) {
   io_tensor_t *t = &d->tensor;
-  if (t->count > MOST_UNIFORM) {
+  if (t->count > MOST_UNIFORM - j->made) {
     return io_json_fail(j, TD_F61, "uniform makes at most %zu elements",
                         MOST_UNIFORM);
   }
+  j->made += t->count;
   io_tensor_alloc(t, j->arena);
   for (size_t i = 0; i < t->count; i++) {
     int64_t at = (int64_t)i;

@@ -247,7 +247,8 @@ TASK_TEST(shard_links_stay_in_the_folder) {
   const char *index = td_os_join(&task->arena, folder,
                                  "model.safetensors.index.json");
   const char *link = td_os_join(&task->arena, folder, "link.safetensors");
-  td_str_t shard, text = td_str("{\"weight_map\":{\"a\":\"link.safetensors\"}}");
+  td_str_t shard;
+  td_str_t text = td_str("{\"weight_map\":{\"a\":\"link.safetensors\"}}");
   assert_true(td_os_read_file(task, path_of(task, "shard_1.safetensors"), 0,
                               &task->arena, &shard));
   assert_true(td_os_write_atomic(task, inside, shard.data, shard.length));

@@ -183,7 +183,8 @@ TASK_TEST(casts_match_the_vectors) {
   io_json_t j;
   td_str_t key, text;
   int count = 0;
-  io_json_begin(&j, task, &task->arena, 0, unit_file(task, "vectors/casts.json"));
+  io_json_begin(&j, task, &task->arena, 0,
+                unit_file(task, "vectors/casts.json"));
   assert_true(io_json_object(&j));
   while (io_json_key(&j, &key)) {
     if (!td_str_eqc(key, "casts")) {
