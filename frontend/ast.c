@@ -1,4 +1,10 @@
-/* ast.c: walking and comparing syntax trees; words of ast.def. */
+/* ast.c: walking and comparing syntax trees; words of ast.def.
+ *
+ * Depth.  A program may hold a sum of a million terms, so nothing here
+ * recurses along ast_left().  Everything else is at most AST_MAX_DEPTH deep
+ * by the parser's check, and so are blocks, which bounds the recursion that
+ * is left.  Enumerations of kinds are spelled out in full: a new kind that
+ * is forgotten here does not build. */
 #include "frontend/ast.h"
 #include "runtime/base/task.h"
 
@@ -34,7 +40,9 @@ ast_spine_t ast_spine(td_arena_t *arena, ast_expr_t *e) {
 
 /* ---- visiting --------------------------------------------------------- */
 
-/* The expressions still to be visited, the next one last. */
+/* The expressions still to be visited, the next one last.  The stack is in
+ * memory of its own because a visit of a long chain makes it long, and the
+ * caller's arena should not keep that. */
 typedef struct work {
   td_arena_t arena;
   TD_VEC(ast_expr_t *) stack;
@@ -84,7 +92,8 @@ static bool same_text(const char *a, const char *b) {
   return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Compares two arrays with the named function. */
+/* Compares two arrays of the nodes a and b element by element; `same` is an
+ * expression over i_.  Leaves the enclosing function when they differ. */
 #define SAME_ALL(same, a, b, count)                                            \
   do {                                                                         \
     if ((a)->count != (b)->count) return false;                                \
@@ -124,7 +133,8 @@ static bool same_arg(const ast_arg_t *a, const ast_arg_t *b) {
          same_expr(a->value, b->value);
 }
 
-/* Everything of a node but its left. */
+/* Everything of a node but its left, which same_expr goes down in a loop.
+ * f64 is not compared: it follows from the text. */
 static bool same_node(const ast_expr_t *a, const ast_expr_t *b) {
   if (a->kind != b->kind || a->op != b->op || a->reduce != b->reduce ||
       a->i64 != b->i64 || !same_text(a->text, b->text)) {

@@ -29,7 +29,7 @@
 #include "runtime/base/diag.h"
 #include "runtime/base/status.h"
 #include "runtime/base/str.h"
-#include "tdsl/base.h"
+#include <tdsl/base.h>
 
 enum { AST_MAX_DEPTH = 255 };
 

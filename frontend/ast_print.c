@@ -16,8 +16,8 @@
 
 typedef struct printer {
   td_buf_t *out;
-  td_arena_t arena; /* spines */
-  unsigned depth;
+  td_arena_t arena; /* spines; emptied after each declaration */
+  unsigned depth;   /* of indentation; not used for text on one line */
 } printer_t;
 
 static void expr(printer_t *p, ast_expr_t *e);
@@ -29,10 +29,13 @@ static void word(printer_t *p, const char *text) {
   td_buf_puts(p->out, text);
 }
 
+/* A further word of the line, if there is one. */
 static void detail(printer_t *p, const char *text) {
   if (text) td_buf_printf(p->out, " %s", text);
 }
 
+/* Ends a line with the place: line and column of the first byte, and of the
+ * byte behind the last. */
 static void place(printer_t *p, td_loc_t loc) {
   td_buf_printf(p->out, " %u:%u-%u:%u\n", loc.line, loc.column, loc.end_line,
                 loc.end_column);
@@ -66,6 +69,7 @@ static void shard(printer_t *p, const ast_shard_t *s) {
   p->depth--;
 }
 
+/* Subscripts in order; a lone expression needs no heading. */
 static void subs(printer_t *p, const ast_expr_t *e) {
   for (size_t i = 0; i < e->sub_count; i++) {
     const ast_sub_t *s = &e->subs[i];
@@ -88,6 +92,7 @@ static void subs(printer_t *p, const ast_expr_t *e) {
   p->depth--;
 }
 
+/* Arguments of a call or attribute; only named ones have a heading. */
 static void args(printer_t *p, const ast_arg_t *a, size_t count) {
   for (size_t i = 0; i < count; i++, a++) {
     if (a->dtype_text) {
@@ -222,6 +227,7 @@ static void attrs(printer_t *p, const ast_attr_t *a, size_t count) {
   }
 }
 
+/* One shape serves all kinds: what a kind does not have is empty. */
 static void stmt(printer_t *p, const ast_stmt_t *s) {
   word(p, ast_stmt_word(s->kind));
   if (s->is_var) detail(p, "var");
@@ -263,6 +269,7 @@ static void items(printer_t *p, const ast_decl_t *d) {
   }
 }
 
+/* What stands between the name of a struct or function and its body. */
 static void signature(printer_t *p, const ast_decl_t *d) {
   for (size_t i = 0; i < d->generic_count; i++) {
     const ast_generic_t *g = &d->generics[i];
@@ -325,7 +332,11 @@ void ast_print(td_task_t *task, td_buf_t *out, const ast_file_t *file) {
   }
 }
 
-/* ---- expressions as text ---------------------------------------------- */
+/* ---- expressions as text ----------------------------------------------
+ * Parentheses come from levels alone, so a text made here parses to the tree
+ * it was made from.  Where the grammar would also take a looser operand (an
+ * `if` on the right of +), parentheses are put: the reader of a message
+ * should not have to know how far such an operand reaches. */
 
 /* Levels of the table of operators; PRIMARY binds tightest. */
 enum {
@@ -474,7 +485,8 @@ static void text_reduce(printer_t *p, const ast_expr_t *e) {
   text(p, e->kids[0], BODY);
 }
 
-/* A node without a left. */
+/* A node without a left; of what it holds only kids[0] can be long, and it
+ * is a spine of its own. */
 static void text_head(printer_t *p, const ast_expr_t *e) {
   td_buf_t *out = p->out;
   switch (e->kind) {
@@ -521,7 +533,9 @@ static void text_head(printer_t *p, const ast_expr_t *e) {
   }
 }
 
-/* Prints e, in ( ) if it binds more loosely than `least`. */
+/* Prints e, in ( ) if it binds more loosely than `least`.  All parentheses
+ * that open before the leftmost link are counted off first, from the outside
+ * in; each closes behind its own link. */
 static void text(printer_t *p, ast_expr_t *e, int least) {
   ast_spine_t spine = ast_spine(&p->arena, e);
   size_t last = spine.count - 1;

@@ -1,4 +1,10 @@
-/* build.c: constructors of the syntax tree for tdsl.y. */
+/* build.c: constructors of the syntax tree for tdsl.y.
+ *
+ * Each takes what the grammar rule has, already reduced, and puts it into a
+ * zeroed node, so a field that a kind does not have is 0 or NULL.  Nothing
+ * is checked here but depth: whether a left side is a place, a mark stands
+ * where it may or a dtype can be stored is the checker's to say, with more
+ * knowledge and a better message. */
 #include "frontend/build.h"
 #include "runtime/base/num.h"
 
@@ -43,6 +49,7 @@ static ast_expr_t *expr(ast_parser_t *p, ast_expr_kind_t kind, td_loc_t loc) {
   return e;
 }
 
+/* Unused kids are NULL and behind `count`. */
 static void set_kids(ast_parser_t *p, ast_expr_t *e, size_t count,
                      ast_expr_t *a, ast_expr_t *b, ast_expr_t *c) {
   ast_expr_t *kids[3] = {a, b, c};
@@ -62,7 +69,8 @@ static void nest_range(unsigned *depth, const ast_range_t *range) {
   nest(depth, range->hi);
 }
 
-/* Sets the depth; NULL and L04 if it is beyond the limit. */
+/* Sets the depth; NULL and L04 if it is beyond the limit.  The left operand
+ * of a chain is not nesting (ast.h), so it does not add a level. */
 static ast_expr_t *check_depth(ast_parser_t *p, ast_expr_t *e) {
   ast_expr_t *left = ast_left(e);
   unsigned depth = left ? left->depth : 0;
@@ -87,6 +95,7 @@ static ast_expr_t *check_depth(ast_parser_t *p, ast_expr_t *e) {
   return e;
 }
 
+/* The scanner let through only what one of the two reads. */
 ast_expr_t *ast_number(ast_parser_t *p, td_loc_t loc, const char *text) {
   ast_expr_t *e = expr(p, AST_FLOAT, loc);
   e->text = text;
@@ -118,6 +127,7 @@ ast_expr_t *ast_name(ast_parser_t *p, td_loc_t loc, const char *text) {
   return e;
 }
 
+/* Parentheses make no node; the flag keeps (f)(x) apart from f(x). */
 ast_expr_t *ast_parens(ast_expr_t *e) {
   e->in_parens = true;
   return e;
@@ -210,7 +220,8 @@ ast_expr_t *ast_call(ast_parser_t *p, td_loc_t loc, ast_expr_t *callee,
 
 /* ---- parts ------------------------------------------------------------ */
 
-/* A node of the given type in the arena, filled from a literal. */
+/* Returns a node of the given type in the arena, filled from a literal; the
+ * last statement of a constructor. */
 #define MAKE(type, ...)                                                        \
   type *made = TD_NEW(p->arena, type);                                         \
   *made = (type)__VA_ARGS__;                                                   \
@@ -369,6 +380,8 @@ ast_stmt_t *ast_define(ast_parser_t *p, td_loc_t loc, bool is_var,
   return s;
 }
 
+/* The place of an update or call, kept where a definition has its left
+ * sides, so that walks over places need no case for it. */
 static void one_lhs(ast_parser_t *p, ast_stmt_t *s, ast_expr_t *place) {
   s->lhss = ast_lhs(p, place->loc, place, NULL);
   s->lhs_count = 1;

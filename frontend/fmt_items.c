@@ -1,4 +1,11 @@
-/* fmt_items.c: tokens and comments of a source in one list, for fmt.c. */
+/* fmt_items.c: tokens and comments of a source in one list, for fmt.c.
+ *
+ *   1. The scanner gives all tokens and, as nobody else asks for them, the
+ *      comments, each with its place; line breaks are counted from places.
+ *   2. The newline filter goes over the same source and says behind which
+ *      tokens a statement ends.  So fmt has no copy of the newline rule.
+ *   3. One pass with a stack of brackets finds out what a token's place in
+ *      the grammar would say about blanks: is - a sign, is [ a stack. */
 #include "frontend/fmt_items.h"
 #include "frontend/tdsl.tab.h"
 
@@ -52,6 +59,7 @@ static td_str_t clean(td_arena_t *arena, td_str_t text) {
   return td_str_n(copy, n);
 }
 
+/* Appends a token or comment with its text as in the source. */
 static fmt_item_t *add(collector_t *c, const ast_token_t *t) {
   size_t from = offset_of(c, t->loc.line, t->loc.column);
   size_t to = offset_of(c, t->loc.end_line, t->loc.end_column);
@@ -104,12 +112,15 @@ static bool is_arithmetic(int kind) {
          kind == '%' || kind == '^';
 }
 
-/* Touching in the source: nothing between the two texts. */
+/* Texts of tokens point into the source, so neighbours can be compared.
+ * Touching in the source: nothing between the two texts. */
 static bool touch(const fmt_item_t *a, const fmt_item_t *b) {
   return is_real(a) && is_real(b) &&
          a->text.data + a->text.length == b->text.data;
 }
 
+/* `value`: what stands before is an operand, so - is a difference and [ a
+ * subscript.  Behind sum[i] and [L] it is not, although ] could end one. */
 static void classify(td_arena_t *arena, item_list_t *items) {
   TD_VEC(bool) brackets = {0}; /* open ones: prefixes? */
   const fmt_item_t *before = NULL, *before2 = NULL;
@@ -199,6 +210,9 @@ bool fmt_blank_between(const fmt_item_t *a, const fmt_item_t *b) {
   return true;
 }
 
+/* The looser an operator binds, the better the break before it.  Nothing
+ * that may begin a statement is listed, except behind a comma, which cannot
+ * end one: so no break made here is ever NL. */
 int fmt_break_rank(const fmt_item_t *a, const fmt_item_t *b) {
   if (a->kind == ',') return 1;
   switch (b->kind) {

@@ -1,5 +1,9 @@
 /* syntax.c: what the parser says about text that is no program, and the
- * names of tokens in messages and dumps. */
+ * names of tokens in messages and dumps.
+ *
+ * P04 names what stands there and the classes of what could: "an operator"
+ * and not fourteen of them.  Where something forgotten earlier is the likely
+ * cause, a label points at it. */
 #include "frontend/build.h"
 #include "frontend/parse.h"
 #include "frontend/tdsl.tab.h"
@@ -78,6 +82,7 @@ static const struct {
     {AST_COMMENT, "COMMENT", false},
 };
 
+/* The row of a kind, or the number of rows. */
 static size_t token_row(int kind) {
   size_t count = sizeof tokens / sizeof tokens[0], i = 0;
   while (i < count && tokens[i].kind != kind) i++;
@@ -89,6 +94,7 @@ const char *ast_token_name(int kind) {
   return i < sizeof tokens / sizeof tokens[0] ? tokens[i].text : "?";
 }
 
+/* A word that cannot be a name although it looks like one. */
 static bool is_reserved(const ast_token_t *t) {
   size_t i = token_row(t->kind);
   bool is_word = i < sizeof tokens / sizeof tokens[0] && tokens[i].is_word;
