@@ -33,12 +33,17 @@ void td_arena_init(td_arena_t *arena, td_task_t *task) {
   *arena = (td_arena_t){.task = task};
 }
 
+/* A block from the task, poisoned as a whole: bytes become usable only when
+   they are handed out, so a read of what nobody asked for is reported. */
 static td_block_t *new_block(td_arena_t *arena, size_t bytes) {
   td_block_t *block = (td_block_t *)td_alloc(arena->task, bytes) - 1;
   POISON(block + 1, bytes);
   return block;
 }
 
+/* The sum below cannot overflow after the first test. What is left of a block
+   that is replaced is lost until the arena is freed; the quarter rule bounds
+   that loss to a third of what is in use. */
 void *td_arena_alloc(td_arena_t *arena, size_t bytes) {
   if (bytes > SIZE_MAX / 4) {
     td_raise(arena->task, TDSL_STATUS_OUT_OF_MEMORY,
@@ -83,6 +88,7 @@ void *td_arena_alloc(td_arena_t *arena, size_t bytes) {
 #endif
 }
 
+/* Division instead of multiplication: the product might wrap. */
 void *td_arena_alloc_array(td_arena_t *arena, size_t count, size_t size) {
   if (size && count > SIZE_MAX / 4 / size) {
     td_raise(arena->task, TDSL_STATUS_LIMIT,
@@ -91,6 +97,8 @@ void *td_arena_alloc_array(td_arena_t *arena, size_t count, size_t size) {
   return td_arena_alloc(arena, count * size);
 }
 
+/* The blocks' memory goes back to the host, who may not know about poison, so
+   it is lifted first. The arena keeps its task. */
 void td_arena_free_all(td_arena_t *arena) {
   td_block_t *block = arena->top;
   while (block) {
@@ -102,6 +110,8 @@ void td_arena_free_all(td_arena_t *arena) {
   td_arena_init(arena, arena->task);
 }
 
+/* Only the links to the task's ring are cut; the chain through `below` still
+   holds the blocks together. */
 void td_arena_detach(td_arena_t *arena) {
   for (td_block_t *b = arena->top; b; b = b->below) {
     b->prev->next = b->next;
@@ -111,6 +121,7 @@ void td_arena_detach(td_arena_t *arena) {
   arena->task = NULL;
 }
 
+/* Appended to the ring in any order: a ring has none. */
 void td_arena_attach(td_arena_t *arena, td_task_t *task) {
   arena->task = task;
   for (td_block_t *b = arena->top; b; b = b->below) {
@@ -132,6 +143,7 @@ const char *td_arena_strdup(td_arena_t *arena, const char *text) {
   return td_arena_strndup(arena, text, strlen(text));
 }
 
+/* Through a builder, since the length is not known before. */
 const char *td_arena_vprintf(td_arena_t *arena, const char *format,
                              va_list args) {
   td_buf_t buf;

@@ -4,6 +4,8 @@
 
 #include "runtime/base/task.h"
 
+/* Row i is the id with the number i; 0 is no id. Enum and table come from the
+   same file, so they cannot differ in order. */
 static const struct {
   const char *name, *title, *page;
 } ids[] = {
@@ -24,6 +26,8 @@ td_diag_id_t td_diag_find(td_str_t name) {
   return TD_DIAG_NONE;
 }
 
+/* A span that is only a point ends where it begins. Spans of different files
+   cannot be joined; the first is kept. */
 td_loc_t td_loc_join(td_loc_t a, td_loc_t b) {
   if (a.line == 0 || b.line == 0 || a.file != b.file) return a.line ? a : b;
   a.end_line = b.end_line ? b.end_line : b.line;
@@ -31,6 +35,8 @@ td_loc_t td_loc_join(td_loc_t a, td_loc_t b) {
   return a;
 }
 
+/* Ends do not matter: two reports that begin at one place are about one
+   thing. */
 static bool same_place(td_loc_t a, td_loc_t b) {
   return a.file == b.file && a.line == b.line && a.column == b.column;
 }
@@ -39,6 +45,7 @@ static bool same_place(td_loc_t a, td_loc_t b) {
    warnings bounded, more loosely. */
 #define MAX_WARNINGS 200u
 
+/* The counts include d itself already. */
 static bool is_kept(td_task_t *task, const td_diag_t *d) {
   for (size_t i = 0; i < task->diags.length; i++) {
     const td_diag_t *old = task->diags.data[i];
@@ -53,6 +60,8 @@ static bool is_kept(td_task_t *task, const td_diag_t *d) {
   return task->warnings <= MAX_WARNINGS;
 }
 
+/* The record is made even when it is not kept, so that callers may go on to
+   describe it without asking. */
 td_diag_t *td_diag(td_task_t *task, td_diag_id_t id, td_loc_t loc,
                    const char *format, ...) {
   td_diag_t *d = TD_NEW(&task->arena, td_diag_t);

@@ -10,6 +10,7 @@
 
 #define TAB_STOP 8u
 
+/* Escapes are the eight basic colors, which every theme keeps readable. */
 static const char *const red = "\x1b[1;31m";
 static const char *const yellow = "\x1b[1;33m";
 static const char *const blue = "\x1b[1;34m";
@@ -57,6 +58,8 @@ static size_t next_char(td_str_t line, size_t byte, unsigned at,
 
 /* Shown columns before a byte column (1-based) of a line. Columns past the
    end count as one each: carets may point behind the last character. */
+/* Bytes inside a character count as its start, so a span that cuts a
+   character is widened rather than shifted. */
 static unsigned columns_before(td_str_t line, uint32_t column) {
   unsigned at = 0, width;
   bool shown;
@@ -68,6 +71,8 @@ static unsigned columns_before(td_str_t line, uint32_t column) {
   return stop > line.length ? at + 1 : at;
 }
 
+/* The line as columns_before counts it: what is shown and where the carets
+   go must agree for any bytes at all. */
 static void put_line(td_buf_t *buf, td_str_t line) {
   unsigned at = 0, width;
   bool shown;
@@ -81,6 +86,7 @@ static void put_line(td_buf_t *buf, td_str_t line) {
   }
 }
 
+/* Escapes take no columns, so they can go anywhere. */
 static void paint(render_t *r, const char *escape) {
   if (r->color) td_buf_puts(r->buf, escape);
 }
@@ -92,6 +98,7 @@ static void end_line(render_t *r) {
   td_buf_putc(b, '\n');
 }
 
+/* "12 | " for a line, "   | " for what stands below it. */
 static void put_gutter(render_t *r, uint32_t line) {
   paint(r, blue);
   if (line) td_buf_printf(r->buf, "%*u |", r->gutter, line);
@@ -107,6 +114,7 @@ typedef struct mark_t {
   const char *text;
 } mark_t;
 
+/* More spans on one line could not be told apart; the rest is left out. */
 #define MOST_MARKS 16
 
 typedef struct marks_t {
@@ -114,6 +122,7 @@ typedef struct marks_t {
   int count;
 } marks_t;
 
+/* A span without extent is shown one column wide. */
 static void add_mark(marks_t *marks, td_str_t line, td_loc_t loc,
                      bool primary, const char *text) {
   if (marks->count == MOST_MARKS) return;
@@ -133,6 +142,7 @@ static void add_mark(marks_t *marks, td_str_t line, td_loc_t loc,
   marks->mark[at] = m;
 }
 
+/* The row of carets and dashes below a line. */
 static void underline(render_t *r, const marks_t *marks) {
   unsigned at = 0;
   for (int i = 0; i < marks->count; i++) {
@@ -203,12 +213,15 @@ static void put_indented(td_buf_t *buf, const char *text, unsigned indent) {
   }
 }
 
+/* Decimal digits of a line number, for the width of the gutter. */
 static int digits_of(uint32_t n) {
   int count = 1;
   while (n >= 10) n /= 10, count++;
   return count;
 }
 
+/* The first line. Terminals and editors make a link of file:line:col, so
+   nothing stands before it. */
 static void put_head(render_t *r, const td_diag_t *diag,
                      const td_source_t *source) {
   bool is_error = diag->severity == TDSL_SEVERITY_ERROR;
@@ -242,6 +255,8 @@ static bool opens_line(const td_diag_t *diag, size_t i) {
   return true;
 }
 
+/* The order is that of the design's examples: the place, why (notes), where
+   else (other lines), what to do (help). */
 void td_diag_render(td_buf_t *buf, td_task_t *task, const td_diag_t *diag,
                     bool color) {
   render_t r = {buf, task, color, 2};
@@ -289,6 +304,8 @@ void td_diag_render(td_buf_t *buf, td_task_t *task, const td_diag_t *diag,
 
 /* -- JSON -- */
 
+/* Columns are the shown ones, as in the text, so that tools and people speak
+   of the same column. */
 static void json_loc(td_buf_t *buf, td_task_t *task, td_loc_t loc) {
   const td_source_t *s = td_sources_get(task, loc.file);
   td_buf_puts(buf, "\"file\":");

@@ -15,6 +15,8 @@ static const td_env_row_t rows[] = {
 
 const td_env_row_t *td_env_row(td_env_id_t id) { return &rows[id]; }
 
+/* An empty variable counts as unset: shells make it hard to tell the two
+   apart, and no knob has a use for it. */
 const char *td_env_set(td_env_id_t id) {
   const char *value = getenv(rows[id].name);
   return value && value[0] ? value : NULL;
@@ -25,6 +27,7 @@ const char *td_env_text(td_env_id_t id) {
   return value ? value : rows[id].fallback;
 }
 
+/* A fallback that is no number ("") reads as 0. */
 int64_t td_env_int(td_env_id_t id) {
   int64_t value;
   const char *set = td_env_set(id);
@@ -32,6 +35,7 @@ int64_t td_env_int(td_env_id_t id) {
   return td_parse_i64(td_str(rows[id].fallback), &value) ? value : 0;
 }
 
+/* Whole items only: "tile" is not in "tile_loops". */
 bool td_env_list_has(td_env_id_t id, const char *item) {
   const char *p = td_env_text(id);
   size_t want = strlen(item);

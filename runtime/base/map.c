@@ -11,6 +11,8 @@ static uint64_t mix(uint64_t h, uint64_t v) {
   return h ^ h >> 29;
 }
 
+/* The length goes in first, so that a text and the same text with zero bytes
+   behind it differ. */
 uint64_t td_hash_bytes(const void *data, size_t length, uint64_t seed) {
   const unsigned char *p = data;
   uint64_t h = mix(seed, length);
@@ -32,6 +34,7 @@ uint64_t td_hash_u64(uint64_t value, uint64_t seed) {
   return mix(h, h >> 32);
 }
 
+/* Takes no memory before the first put. */
 void td_map_init(td_map_t *map, td_arena_t *arena) {
   *map = (td_map_t){.arena = arena};
 }
@@ -49,6 +52,7 @@ static size_t find_slot(const td_map_t *map, const td_str_t *key,
   }
 }
 
+/* key NULL: a number key. An empty map has no slots to probe. */
 static td_map_entry_t *find(const td_map_t *map, const td_str_t *key,
                             uint64_t number) {
   if (map->length == 0) return NULL;
@@ -58,6 +62,8 @@ static td_map_entry_t *find(const td_map_t *map, const td_str_t *key,
   return slot ? &map->entries[slot - 1] : NULL;
 }
 
+/* Twice the slots, and room for half as many entries; both old arrays stay in
+   the arena, together no larger than the new. Entry numbers are 32 bits. */
 static void grow(td_map_t *map) {
   if (map->length >= UINT32_MAX / 4) {
     td_raise(map->arena->task, TDSL_STATUS_LIMIT, "map is too large");
@@ -76,6 +82,8 @@ static void grow(td_map_t *map) {
   map->capacity = capacity;
 }
 
+/* Growing first keeps a slot free even when the key turns out to be there,
+   which costs one early growth at most. */
 static void *put(td_map_t *map, const td_str_t *key, uint64_t number,
                  void *value) {
   if (map->length * 2 >= map->slot_count) grow(map);
@@ -99,6 +107,7 @@ static void *put(td_map_t *map, const td_str_t *key, uint64_t number,
   return NULL;
 }
 
+/* The public forms differ in the kind of key only. */
 void *td_map_get(const td_map_t *map, td_str_t key) {
   td_map_entry_t *e = find(map, &key, 0);
   return e ? e->value : NULL;
@@ -125,6 +134,7 @@ void td_pool_init(td_pool_t *pool, td_arena_t *arena) {
   td_map_init(&pool->map, arena);
 }
 
+/* The key's own copy is the interned text; the value is not used. */
 const char *td_pool_intern(td_pool_t *pool, td_str_t text) {
   td_map_entry_t *e = find(&pool->map, &text, 0);
   if (e) return e->key.data;

@@ -10,6 +10,9 @@ typedef struct format_t {
   uint64_t largest, beyond, nan;
 } format_t;
 
+/* Indexed by dtype. E4M3 has no infinity and its NaN is the one pattern above
+   the largest; both 8-bit types saturate, so what is beyond is the largest
+   itself. */
 static const format_t formats[] = {
     [TDSL_DTYPE_F64] = {52, -1022, 63, 0x7fefffffffffffffu,
                         0x7ff0000000000000u, 0x7ff8000000000000u},
@@ -41,6 +44,7 @@ static const struct {
 
 #define ROW_COUNT (sizeof rows / sizeof *rows)
 
+/* Values from outside may be no dtype at all; those read as row 0. */
 static size_t row_of(tdsl_dtype_t dtype) {
   return (size_t)dtype < ROW_COUNT ? (size_t)dtype : 0;
 }
@@ -54,6 +58,7 @@ int64_t td_dtype_max(tdsl_dtype_t dtype) {
   return rows[row_of(dtype)].largest;
 }
 
+/* "unset" is no name: the search begins behind it. */
 tdsl_dtype_t td_dtype_parse(td_str_t name) {
   for (size_t i = 1; i < ROW_COUNT; i++) {
     if (td_str_eqc(name, rows[i].name)) return (tdsl_dtype_t)i;
@@ -106,6 +111,8 @@ uint64_t td_round_parts(tdsl_dtype_t dtype, bool negative, uint64_t m, int e,
   return sign | (bits > f->largest ? f->beyond : bits);
 }
 
+/* A binary64 taken apart. 1075 is its bias and the 52 bits of its fraction;
+   subnormals have the exponent of field 1. */
 static uint64_t narrow(tdsl_dtype_t dtype, double value) {
   uint64_t bits = td_f64_bits(value);
   bool negative = bits >> 63;
@@ -143,6 +150,7 @@ static float widen(tdsl_dtype_t dtype, uint32_t bits) {
   return negative ? -value : value;
 }
 
+/* bf16 needs no arithmetic, only its bits in the upper half. */
 float td_f16_to_f32(uint16_t bits) { return widen(TDSL_DTYPE_F16, bits); }
 float td_bf16_to_f32(uint16_t bits) {
   if ((bits & 0x7fff) > 0x7f80) return td_f32_from_bits(TD_F32_NAN);
@@ -185,6 +193,8 @@ float td_round_tf32(float value) {
   return td_f32_from_bits(bits & ~0x1fffu);
 }
 
+/* The bounds are exact in binary64, and the conversion between them is
+   defined. */
 int64_t td_f64_to_i64(double value) {
   if (value != value) return 0;
   if (value >= 0x1p63) return INT64_MAX;
@@ -192,6 +202,7 @@ int64_t td_f64_to_i64(double value) {
   return (int64_t)value;
 }
 
+/* The common types first: interpreters call this for every operation. */
 double td_round_to(tdsl_dtype_t dtype, double value) {
   switch (dtype) {
     case TDSL_DTYPE_F64: return value;
@@ -235,6 +246,7 @@ double td_load_f64(tdsl_dtype_t dtype, const void *element) {
   }
 }
 
+/* NaN is stored as one pattern, so that equal results have equal bytes. */
 void td_store_f64(tdsl_dtype_t dtype, void *element, double value) {
   switch (dtype) {
     case TDSL_DTYPE_F64: memcpy(element, &value, sizeof value); return;
@@ -297,6 +309,7 @@ void td_store_i64(tdsl_dtype_t dtype, void *element, int64_t value) {
   td_store_wrap(dtype, element, value);
 }
 
+/* The low bytes of a little-endian number are its first. */
 void td_store_wrap(tdsl_dtype_t dtype, void *element, int64_t value) {
   memcpy(element, &value, td_dtype_bytes(dtype)); /* little endian */
 }
@@ -315,6 +328,8 @@ static int64_t ordered(tdsl_dtype_t dtype, double value) {
   return bits >> f->sign_shift ? -magnitude : magnitude;
 }
 
+/* The difference of two 64-bit numbers of opposite sign still fits unsigned
+   64 bits. */
 uint64_t td_ulp_distance(tdsl_dtype_t dtype, double a, double b) {
   if (a != a || b != b) return a != a && b != b ? 0 : UINT64_MAX;
   if (!td_dtype_is_float(dtype)) {

@@ -26,6 +26,7 @@ typedef struct big_t {
   uint32_t word[MOST_WORDS];
 } big_t;
 
+/* Zero has no words. */
 static void big_set(big_t *b, uint64_t value) {
   b->word[0] = (uint32_t)value;
   b->word[1] = (uint32_t)(value >> 32);
@@ -37,6 +38,7 @@ static void big_copy(big_t *to, const big_t *from) {
   memcpy(to->word, from->word, (size_t)from->count * sizeof *from->word);
 }
 
+/* b = b * factor + addend; the carry never exceeds one word. */
 static void big_mul_add(big_t *b, uint32_t factor, uint32_t addend) {
   uint64_t carry = addend;
   for (int i = 0; i < b->count; i++) {
@@ -47,6 +49,7 @@ static void big_mul_add(big_t *b, uint32_t factor, uint32_t addend) {
   if (carry) b->word[b->count++] = (uint32_t)carry;
 }
 
+/* Nine digits at a time: 10^9 is the largest power in a word. */
 static void big_mul_pow10(big_t *b, int n) {
   for (; n >= 9; n -= 9) big_mul_add(b, 1000000000u, 0);
   uint32_t rest = 1;
@@ -54,6 +57,7 @@ static void big_mul_pow10(big_t *b, int n) {
   if (rest > 1) big_mul_add(b, rest, 0);
 }
 
+/* Multiplies by a power of two: the odd bits first, then whole words. */
 static void big_shift(big_t *b, int bits) {
   if (b->count == 0) return;
   int words = bits / 32, small = bits % 32;
@@ -65,6 +69,7 @@ static void big_shift(big_t *b, int bits) {
   }
 }
 
+/* Bits up to the highest that is set. */
 static int big_bits(const big_t *b) {
   if (b->count == 0) return 0;
   return 32 * b->count - __builtin_clz(b->word[b->count - 1]);
@@ -172,6 +177,7 @@ static int shortest(uint64_t m, int e, bool is_edge, char *out, int *point) {
   }
 }
 
+/* Decimal digits of an exponent. */
 static size_t put_int(char *out, unsigned value) {
   char digits[12];
   size_t n = 0, length = 0;
@@ -235,6 +241,7 @@ static size_t format_parts(char *out, bool negative, uint64_t field,
   return lay_out(out, negative, digits, n, point);
 }
 
+/* With the NUL. */
 static size_t put_text(char *out, const char *text) {
   size_t n = strlen(text);
   memcpy(out, text, n + 1);
@@ -269,6 +276,7 @@ size_t td_format_f32(char out[TD_F64_TEXT], float value) {
 
 __extension__ typedef unsigned __int128 u128;
 
+/* 5^27 is the largest that fits 64 bits. */
 static const uint64_t powers_of_5[28] = {
     1ull, 5ull, 25ull, 125ull, 625ull, 3125ull, 15625ull, 78125ull,
     390625ull, 1953125ull, 9765625ull, 48828125ull, 244140625ull,
@@ -340,6 +348,7 @@ static uint64_t round_big(tdsl_dtype_t dtype, bool negative,
   return round_u128(dtype, negative, quotient, -shift, more || n.count > 0);
 }
 
+/* -1 for any other character; isxdigit follows the locale. */
 static int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -403,6 +412,8 @@ static bool read_hex(tdsl_dtype_t dtype, bool negative, td_str_t text,
   return true;
 }
 
+/* One pass collects the digits and where the point is; then the shortest way
+   that is exact is taken. The text is checked completely before that. */
 static bool read_float(tdsl_dtype_t dtype, td_str_t text, uint64_t *out) {
   size_t at = 0;
   bool negative = text.length && text.data[0] == '-';
@@ -477,6 +488,8 @@ static bool read_float(tdsl_dtype_t dtype, td_str_t text, uint64_t *out) {
   return true;
 }
 
+/* The two types differ in the final rounding only, which is why binary32 is
+   not read through binary64. */
 bool td_parse_f64(td_str_t text, double *out) {
   uint64_t bits;
   if (!read_float(TDSL_DTYPE_F64, text, &bits)) return false;

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The values that files and folders give; others are rare enough for a
+   general word. */
 const char *td_os_error_text(int error) {
   switch (error) {
     case 0: return "no error";
@@ -43,6 +45,8 @@ const char *td_os_error_text(int error) {
   }
 }
 
+/* A diagnostic at the file as a whole. Always false, so that callers can
+   return it. errno is passed in: anything in between may change it. */
 static bool fail(td_task_t *task, td_diag_id_t id, const char *path,
                  const char *verb, int error) {
   td_loc_t loc = {td_sources_add_file(task, path), 0, 0, 0, 0};
@@ -50,6 +54,7 @@ static bool fail(td_task_t *task, td_diag_id_t id, const char *path,
   return false;
 }
 
+/* O_CLOEXEC: a host that starts processes must not hand our files on. */
 static int open_again(const char *path, int flags, mode_t mode) {
   int fd;
   do fd = open(path, flags | O_CLOEXEC, mode);
@@ -89,6 +94,7 @@ static ssize_t read_all(int fd, char *to, size_t count) {
   return (ssize_t)done;
 }
 
+/* Beyond a limit is the file's fault, not the system's. */
 static bool too_large(td_task_t *task, const char *path, size_t limit) {
   td_loc_t loc = {td_sources_add_file(task, path), 0, 0, 0, 0};
   td_diag(task, TD_F03, loc, "file is larger than %zu bytes", limit);
@@ -125,6 +131,8 @@ static void close_fd(void *arg) {
   if (fd >= 0) close(fd);
 }
 
+/* The length is asked for before memory is taken; a file that shrinks
+   meanwhile comes back shorter, one that grows is cut. */
 bool td_os_read_file(td_task_t *task, const char *path, size_t limit,
                      td_arena_t *arena, td_str_t *out) {
   if (limit == 0) limit = (size_t)1 << 30;
@@ -152,6 +160,9 @@ bool td_os_read_file(td_task_t *task, const char *path, size_t limit,
   return ok;
 }
 
+/* MAP_PRIVATE and read-only: nothing we do can reach the file. Truncating it
+   while it is mapped would still end the process, which is why the writers of
+   this project rename instead. The descriptor is not needed once mapped. */
 bool td_os_map_file(td_task_t *task, const char *path, td_file_map_t *out) {
   *out = (td_file_map_t){NULL, 0};
   struct stat about;
@@ -172,12 +183,14 @@ bool td_os_map_file(td_task_t *task, const char *path, td_file_map_t *out) {
   return true;
 }
 
+/* Harmless when nothing is mapped, so it serves as a cleanup. */
 void td_os_unmap_file(td_file_map_t *map) {
   if (map->data) munmap((void *)(uintptr_t)map->data, map->length);
   map->data = NULL;
   map->length = 0;
 }
 
+/* 0 or the errno value. */
 static int write_all(int fd, const char *from, size_t count) {
   while (count) {
     ssize_t n = write(fd, from, count);
@@ -189,6 +202,9 @@ static int write_all(int fd, const char *from, size_t count) {
   return 0;
 }
 
+/* The temporary name carries process and time, so that two writers of one
+   file do not meet; O_EXCL makes sure. The rename comes after the sync, or a
+   crash could leave an empty file under the final name. */
 bool td_os_write_atomic(td_task_t *task, const char *path, const void *data,
                         size_t length) {
   if (strcmp(path, "-") == 0) {
@@ -216,6 +232,8 @@ bool td_os_write_atomic(td_task_t *task, const char *path, const void *data,
   return fail(task, TD_F02, path, "write", error);
 }
 
+/* Questions, not promises: the answer may be old at once. Whoever opens the
+   file afterwards still handles failure. */
 bool td_os_exists(const char *path) {
   struct stat about;
   return stat(path, &about) == 0;
@@ -226,6 +244,8 @@ bool td_os_is_folder(const char *path) {
   return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
+/* Each prefix in turn. A folder that exists already is no error, whoever made
+   it. */
 bool td_os_make_folders(td_task_t *task, const char *path) {
   size_t length = strlen(path);
   for (size_t i = 1; i <= length; i++) {
@@ -253,6 +273,8 @@ const char *td_os_folder_of(td_arena_t *arena, const char *path) {
   return td_arena_strndup(arena, path, n);
 }
 
+/* realpath allocates with malloc whatever hook the host gave; the text is
+   copied and freed at once. */
 const char *td_os_real_path(td_arena_t *arena, const char *path) {
   char *found = realpath(path, NULL); /* malloc's, whatever the hook */
   if (!found) return NULL;
@@ -266,6 +288,8 @@ const char *td_os_real_path(td_arena_t *arena, const char *path) {
 
 /* -- dynamic libraries -- */
 
+/* RTLD_LOCAL: the library's symbols must not shadow the host's. dlerror's text
+   is the loader's and names what was missing. */
 void *td_os_dlopen(td_arena_t *arena, const char *name,
                    const char **reason) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -285,12 +309,14 @@ void td_os_dlclose(void *library) {
 
 /* -- clock and threads -- */
 
+/* Monotonic: unaffected by a clock that is set back. */
 uint64_t td_os_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Affinity first: containers and batch systems grant fewer than there are. */
 int td_os_cpu_count(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) {
@@ -301,12 +327,14 @@ int td_os_cpu_count(void) {
   return n > 0 ? (int)n : 1;
 }
 
+/* pthread's entry returns a pointer, ours nothing. */
 static void *enter_thread(void *arg) {
   td_thread_t *thread = arg;
   thread->function(thread->arg);
   return NULL;
 }
 
+/* Attributes are released whether or not a thread came of them. */
 bool td_thread_start(td_thread_t *thread, void (*function)(void *arg),
                      void *arg, size_t stack_bytes) {
   thread->function = function;

@@ -1,6 +1,8 @@
 /* Philox 4x32-10 (Salmon et al., SC11) as language section 7.1 keys it. */
 #include "runtime/base/rng.h"
 
+/* Each round multiplies two words and exchanges; the key advances by Weyl
+   constants. The loop is short enough for compilers to unroll. */
 void td_philox(const uint32_t counter[4], const uint32_t key[2],
                uint32_t out[4]) {
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2];
@@ -23,6 +25,7 @@ void td_philox(const uint32_t counter[4], const uint32_t key[2],
   out[3] = c3;
 }
 
+/* 24 bits fit binary32 exactly, and the factor is a power of two. */
 float td_uniform(int64_t seed, const int64_t *counters, int n) {
   uint64_t last = (uint64_t)counters[n - 1];
   uint32_t counter[4] = {(uint32_t)(last / 4), 0, 0, 0};

@@ -21,6 +21,7 @@ const char *td_status_name(tdsl_status_t status) {
   return "unknown";
 }
 
+/* The public spelling of the same text. */
 tdsl_string_t tdsl_status_get_name(tdsl_status_t status) {
   return td_str(td_status_name(status));
 }
@@ -35,6 +36,7 @@ static _Noreturn void unwind(td_task_t *task) {
   longjmp(trap->place, 1);
 }
 
+/* Formatting into the task takes no memory; a long message is cut. */
 void td_raise(td_task_t *task, tdsl_status_t status, const char *format,
               ...) {
   td_buf_t text;
@@ -47,6 +49,8 @@ void td_raise(td_task_t *task, tdsl_status_t status, const char *format,
   unwind(task);
 }
 
+/* The function and line are for us: no file name, since that would hold the
+   path of the machine that built the library. */
 void td_ice(td_task_t *task, const char *function, int line,
             const char *format, ...) {
   td_buf_t text;

@@ -4,6 +4,7 @@
 #include "runtime/base/num.h"
 #include "runtime/base/task.h"
 
+/* memcmp must not see NULL, which an empty view may hold. */
 int td_str_cmp(td_str_t a, td_str_t b) {
   size_t n = a.length < b.length ? a.length : b.length;
   int order = n ? memcmp(a.data, b.data, n) : 0;
@@ -17,6 +18,7 @@ const char *td_str_cstr(td_arena_t *arena, td_str_t s) {
 
 /* -- nearest names -- */
 
+/* The longest identifier; tensor names are cut to it. */
 #define LONGEST_NAME 255u
 
 /* Optimal string alignment: three rows of the table are kept, since a swap
@@ -52,6 +54,7 @@ td_nearest_t td_nearest_start(td_str_t want) {
   return n;
 }
 
+/* distance is the best so far and shrinks, so later names stop early. */
 void td_nearest_offer(td_nearest_t *nearest, td_str_t name) {
   if (nearest->distance == 0) return;
   size_t d = td_edit_distance(nearest->want, name, nearest->distance);
@@ -63,6 +66,8 @@ void td_nearest_offer(td_nearest_t *nearest, td_str_t name) {
 
 /* -- UTF-8 -- */
 
+/* The first byte says how many follow; overlong forms, surrogates and values
+   above U+10FFFF are malformed (Unicode, table 3-7). */
 size_t td_utf8_decode(const char *s, size_t length, uint32_t *out) {
   const unsigned char *p = (const unsigned char *)s;
   if (length == 0) return 0;
@@ -91,6 +96,7 @@ size_t td_utf8_decode(const char *s, size_t length, uint32_t *out) {
   return count;
 }
 
+/* Nothing is skipped: one bad byte makes the whole invalid. */
 bool td_utf8_valid(const char *s, size_t length) {
   for (size_t i = 0; i < length;) {
     size_t n = td_utf8_decode(s + i, length - i, NULL);
@@ -117,6 +123,7 @@ static const struct {
     {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}, {0xe0100, 0xe01ef, 0},
 };
 
+/* The table is short and ascending, so the search stops early for ASCII. */
 int td_utf8_width(uint32_t code) {
   for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
     if (code < widths[i].first) return 1;
@@ -130,6 +137,7 @@ int td_utf8_width(uint32_t code) {
 /* Never written: capacity 0 marks it. */
 static const char empty_text[1] = "";
 
+/* data always points at a text, so an empty builder prints as one. */
 void td_buf_init(td_buf_t *buf, td_task_t *task) {
   *buf = (td_buf_t){(char *)(uintptr_t)empty_text, 0, 0, task};
 }
@@ -139,6 +147,7 @@ void td_buf_init_fixed(td_buf_t *buf, char *storage, size_t bytes) {
   *buf = (td_buf_t){storage, 0, bytes, NULL};
 }
 
+/* Leaves an empty builder that can be used again. */
 void td_buf_free(td_buf_t *buf) {
   if (buf->task) {
     if (buf->capacity) td_free(buf->task, buf->data);
@@ -146,6 +155,7 @@ void td_buf_free(td_buf_t *buf) {
   }
 }
 
+/* An untouched builder has no memory of its own to write a NUL into. */
 void td_buf_clear(td_buf_t *buf) {
   buf->length = 0;
   if (buf->capacity) buf->data[0] = 0;
@@ -167,6 +177,7 @@ static size_t make_room(td_buf_t *buf, size_t count) {
   return count;
 }
 
+/* All others come down to this. data must not point into the builder. */
 void td_buf_put(td_buf_t *buf, const char *data, size_t length) {
   if (length == 0) return;
   length = make_room(buf, length);
@@ -191,6 +202,7 @@ void td_buf_pad(td_buf_t *buf, char c, size_t count) {
   buf->data[buf->length] = 0;
 }
 
+/* Numbers go through a fixed place; their texts are short. */
 void td_buf_f64(td_buf_t *buf, double value) {
   char text[TD_F64_TEXT];
   td_buf_put(buf, text, td_format_f64(text, value));
@@ -201,6 +213,8 @@ void td_buf_f32(td_buf_t *buf, float value) {
   td_buf_put(buf, text, td_format_f32(text, value));
 }
 
+/* Well-formed UTF-8 stays as it is; JSON asks to escape only quotes,
+   backslashes and control characters. */
 void td_buf_json(td_buf_t *buf, td_str_t s) {
   static const char hex[] = "0123456789abcdef";
   td_buf_putc(buf, '"');
@@ -226,6 +240,7 @@ void td_buf_json(td_buf_t *buf, td_str_t s) {
   td_buf_putc(buf, '"');
 }
 
+/* If the copy unwinds the builder is freed with the task. */
 const char *td_buf_finish(td_buf_t *buf, td_arena_t *arena) {
   const char *text = td_arena_strndup(arena, buf->data, buf->length);
   td_buf_free(buf);
@@ -240,6 +255,7 @@ typedef struct spec_t {
   int size;             /* bytes of the integer argument */
 } spec_t;
 
+/* Blanks on the side that the flags say. */
 static void put_padded(td_buf_t *buf, const spec_t *spec, const char *text,
                        size_t length) {
   size_t pad = spec->width > 0 && (size_t)spec->width > length
@@ -250,6 +266,8 @@ static void put_padded(td_buf_t *buf, const spec_t *spec, const char *text,
   if (spec->left) td_buf_pad(buf, ' ', pad);
 }
 
+/* Digits are made from the right; a precision, or the 0 flag, adds zeros in
+   front, then comes the sign. */
 static void put_number(td_buf_t *buf, const spec_t *spec, uint64_t magnitude,
                        bool negative, unsigned base, bool upper) {
   char text[320]; /* widths above this are cut by the zero padding below */
@@ -269,6 +287,7 @@ static void put_number(td_buf_t *buf, const spec_t *spec, uint64_t magnitude,
   put_padded(buf, spec, p, (size_t)(end - p));
 }
 
+/* A width or precision; absurd ones are cut instead of overflowing. */
 static const char *read_count(const char *f, int *out) {
   int value = 0;
   while (*f >= '0' && *f <= '9') {
@@ -301,6 +320,9 @@ _Static_assert(sizeof(long) == 8 && sizeof(size_t) == 8 &&
                    sizeof(ptrdiff_t) == 8,
                "read_size takes l, z and t as 8 bytes");
 
+/* Plain text is copied in runs; each conversion is read completely before
+   its argument is taken. Integer types of one size share a branch, so long
+   long is taken as long. */
 void td_buf_vprintf(td_buf_t *buf, const char *f, va_list args) {
   for (;;) {
     const char *next = f;

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+/* The hook's contract in terms of libc. */
 static void *default_alloc(void *old, size_t old_bytes, size_t new_bytes,
                            void *user) {
   (void)old_bytes;
@@ -14,6 +15,8 @@ static void *default_alloc(void *old, size_t old_bytes, size_t new_bytes,
   return NULL;
 }
 
+/* The blocks form a ring with a head inside the task, so a task must not be
+   moved after this. */
 void td_task_init(td_task_t *task, const td_host_t *host) {
   memset(task, 0, sizeof *task);
   if (host) task->host = *host;
@@ -25,6 +28,8 @@ void td_task_init(td_task_t *task, const td_host_t *host) {
   td_pool_init(&task->pool, &task->arena);
 }
 
+/* Cleanups come first: they may look at memory of the task. The arena and the
+   pool are blocks like any other. */
 void td_task_free(td_task_t *task) {
   while (task->cleanups) td_undefer(task, true);
   while (task->blocks.next != &task->blocks) {
@@ -51,6 +56,7 @@ td_task_run(td_task_t *task, void (*fn)(td_task_t *task, void *arg),
   return task->status;
 }
 
+/* Warnings do not matter, and of several errors the first is the cause. */
 tdsl_status_t td_task_status(const td_task_t *task) {
   if (task->status != TDSL_STATUS_OK) return task->status;
   for (size_t i = 0; i < task->diags.length; i++) {
@@ -83,6 +89,8 @@ void td_defer(td_task_t *task, void (*function)(void *arg), void *arg) {
   task->cleanups = c;
 }
 
+/* Taken off the list before it is called, so that a cleanup that fails is not
+   called again. Its memory stays in the arena. */
 void td_undefer(td_task_t *task, bool call) {
   td_cleanup_t *c = task->cleanups;
   if (!c) return;
@@ -92,6 +100,7 @@ void td_undefer(td_task_t *task, bool call) {
 
 /* -- loose memory -- */
 
+/* At the end of the ring; order carries no meaning. */
 static void link_block(td_task_t *task, td_block_t *block) {
   td_block_t *ring = &task->blocks;
   block->prev = ring->prev;
@@ -105,6 +114,8 @@ static _Noreturn void no_memory(td_task_t *task, size_t bytes) {
            bytes);
 }
 
+/* A failed request leaves the old block where it was, on the ring, and it is
+   freed with the task. */
 void *td_realloc(td_task_t *task, void *old, size_t bytes) {
   const tdsl_allocator_t *a = &task->host.allocator;
   td_block_t *block = old ? (td_block_t *)old - 1 : NULL;
@@ -128,6 +139,7 @@ void *td_alloc(td_task_t *task, size_t bytes) {
   return td_realloc(task, NULL, bytes);
 }
 
+/* The hook wants the size back, which the header keeps. */
 void td_free(td_task_t *task, void *old) {
   if (!old) return;
   td_block_t *block = (td_block_t *)old - 1;
@@ -147,6 +159,7 @@ uint32_t td_sources_add(td_task_t *task, const char *name, const char *text,
   return (uint32_t)task->sources.length;
 }
 
+/* One entry a name, however often the file is mentioned. */
 uint32_t td_sources_add_file(td_task_t *task, const char *name) {
   for (size_t i = 0; i < task->sources.length; i++) {
     const td_source_t *s = &task->sources.data[i];
@@ -160,6 +173,7 @@ const td_source_t *td_sources_get(const td_task_t *task, uint32_t file) {
   return &task->sources.data[file - 1];
 }
 
+/* Nothing is formatted unless somebody listens. */
 void td_log(td_task_t *task, tdsl_severity_t level, const char *category,
             const char *format, ...) {
   const tdsl_log_t *log = &task->host.log;

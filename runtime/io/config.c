@@ -20,6 +20,7 @@ static const char *const meaningful[] = {
     "sliding_window", "tie_word_embeddings", "use_sliding_window",
 };
 
+/* INT where the text is an integer of 64 bits; real is set for both. */
 static bool read_number(io_json_t *j, io_config_value_t *v) {
   td_str_t text;
   if (!io_json_number_text(j, &text)) return false;
@@ -27,6 +28,7 @@ static bool read_number(io_json_t *j, io_config_value_t *v) {
   return td_parse_f64(text, &v->real);
 }
 
+/* Arrays hold nothing that config() could name. */
 static bool read_scalar(io_json_t *j, io_config_value_t *v) {
   switch (io_json_peek(j)) {
     case IO_JSON_NUMBER: return read_number(j, v);
@@ -44,6 +46,8 @@ static bool read_scalar(io_json_t *j, io_config_value_t *v) {
   return false;
 }
 
+/* Iterative: prefix[d] is the path of the object that is open at depth d,
+   and each turn reads one key of the innermost one. */
 bool io_config_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
                      td_str_t text, io_config_t *out) {
   io_json_t j;
@@ -89,6 +93,7 @@ bool io_config_read(td_task_t *task, td_arena_t *arena, const char *path,
                          out);
 }
 
+/* The map holds pointers, so marking does not touch it. */
 const io_config_value_t *io_config_get(io_config_t *config, td_str_t path) {
   io_config_value_t *v = td_map_get(&config->values, path);
   if (v) v->used = true;
@@ -107,6 +112,7 @@ static bool is_read_below(const io_config_t *config, const char *path) {
   return false;
 }
 
+/* In the order of the table, not of the file: the same for every file. */
 void io_config_warn(td_task_t *task, const io_config_t *config) {
   for (size_t i = 0; i < sizeof meaningful / sizeof *meaningful; i++) {
     const io_config_value_t *v =

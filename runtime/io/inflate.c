@@ -25,6 +25,8 @@ typedef struct code_t {
   uint16_t symbol[LITERALS];        /* by length, then by symbol */
 } code_t;
 
+/* The next bits, lowest first, at most 13 at a time. Past the end the stream
+   has failed and gives zeros. */
 static uint32_t take(stream_t *s, unsigned count) {
   while (s->bit_count < count) {
     if (s->in_at == s->in_bytes) {
@@ -64,6 +66,8 @@ static bool build(code_t *code, const uint8_t *lengths, int n) {
   return true;
 }
 
+/* value is the code so far, first the first code of this length, index the
+   symbols of shorter codes. */
 static unsigned decode(stream_t *s, const code_t *code) {
   unsigned value = 0, first = 0, index = 0;
   for (int length = 1; length <= LONGEST_CODE; length++) {
@@ -79,6 +83,7 @@ static unsigned decode(stream_t *s, const code_t *code) {
   return 0;
 }
 
+/* Length and its complement, then that many bytes. */
 static bool copy_stored(stream_t *s) {
   s->bits = 0; /* the rest of the byte is skipped */
   s->bit_count = 0;
@@ -97,6 +102,8 @@ static bool copy_stored(stream_t *s) {
   return true;
 }
 
+/* Lengths and distances: a base for each symbol and how many bits to add
+   (section 3.2.5). */
 static const uint16_t length_base[29] = {
     3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
     31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
@@ -111,6 +118,8 @@ static const uint8_t distance_extra[DISTANCES] = {
     0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  4,  5,  5,  6,
     6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
 
+/* Symbols below 256 are bytes, 256 ends the block, the others are copies of
+   what was written before. */
 static bool copy_coded(stream_t *s, const code_t *literals,
                        const code_t *distances) {
   for (;;) {
@@ -153,6 +162,8 @@ static bool read_fixed(stream_t *s) {
   return copy_coded(s, &literals, &distances);
 }
 
+/* The codes of the block are themselves coded, by a third code whose lengths
+   come first in an order that leaves the rare ones out (section 3.2.7). */
 static bool read_dynamic(stream_t *s) {
   static const uint8_t order[19] = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
                                     11, 4,  12, 3, 13, 2, 14, 1, 15};
@@ -192,6 +203,8 @@ static bool read_dynamic(stream_t *s) {
          copy_coded(s, &literals, &distances);
 }
 
+/* Bytes behind the last block are ignored, as the archive's sizes bound the
+   stream from outside. */
 bool io_inflate(const unsigned char *in, size_t in_bytes, unsigned char *out,
                 size_t out_bytes) {
   stream_t s = {.in = in, .in_bytes = in_bytes, .out = out,

@@ -3,6 +3,7 @@
 #include "runtime/io/npy.h"
 #include "runtime/io/values.h"
 
+/* R07: the command line is an argument like any other. */
 static bool malformed(td_task_t *task, const char *spec, const char *why) {
   td_diag_t *d = td_diag(task, TD_R07, TD_NO_LOC, "input '%s': %s", spec, why);
   td_diag_help(d, "NAME=VALUE, where VALUE is a number, true, false, F.npy, "
@@ -12,6 +13,8 @@ static bool malformed(td_task_t *task, const char *spec, const char *why) {
 
 /* -- scalars -- */
 
+/* The type is known from the slot, so text that does not fit it is refused
+   instead of guessed at: 1.5 is no i32, 2 is no bool. */
 bool io_scalar_parse(td_task_t *task, td_arena_t *arena, const char *name,
                      td_str_t text, tdsl_dtype_t dtype, io_tensor_t *out) {
   *out = (io_tensor_t){.dtype = dtype};
@@ -58,6 +61,7 @@ static bool read_args(td_task_t *task, td_arena_t *arena, uint32_t file,
   return found || io_values_parse(task, arena, file, text, "", out);
 }
 
+/* The text must outlive the call only: values are copied out of it. */
 static bool read_json(td_task_t *task, td_arena_t *arena, const char *path,
                       io_input_t *out) {
   td_str_t text;
@@ -69,6 +73,7 @@ static bool read_json(td_task_t *task, td_arena_t *arena, const char *path,
   return io_values_parse(task, arena, file, text, out->name, &out->leaves);
 }
 
+/* The dtype is the file's; the caller converts if the slot differs. */
 static bool read_npy(td_task_t *task, td_arena_t *arena, const char *path,
                      io_input_t *out) {
   io_leaf_t leaf = {.name = out->name};
@@ -89,6 +94,8 @@ static bool read_npz(td_task_t *task, td_arena_t *arena, const char *path,
   return true;
 }
 
+/* The forms are told apart by prefix and suffix alone, so a missing file is
+   an error and never taken for a scalar. */
 bool io_input_read(td_task_t *task, td_arena_t *arena, const char *spec,
                    io_input_t *out) {
   const char *equals = strchr(spec, '=');
@@ -127,6 +134,7 @@ bool io_input_read(td_task_t *task, td_arena_t *arena, const char *spec,
 
 /* -- cases -- */
 
+/* A text that outlives the document. */
 static bool read_text(io_json_t *j, const char **out) {
   td_str_t text;
   if (!io_json_text(j, &text)) return false;
@@ -134,6 +142,7 @@ static bool read_text(io_json_t *j, const char **out) {
   return true;
 }
 
+/* In the order of the file, as --dim would give them. */
 static bool read_dims(io_json_t *j, io_case_t *c) {
   td_str_t key;
   if (!io_json_object(j)) return false;
@@ -145,6 +154,7 @@ static bool read_dims(io_json_t *j, io_case_t *c) {
   return !j->failed;
 }
 
+/* Two numbers a path; the path is dotted like a leaf's name. */
 static bool read_tolerances(io_json_t *j, io_case_t *c) {
   td_str_t key;
   if (!io_json_object(j)) return false;
@@ -164,6 +174,7 @@ static bool read_tolerances(io_json_t *j, io_case_t *c) {
   return !j->failed;
 }
 
+/* Scalars by call: {"loss": [2.9, 0.9]}. */
 static bool read_sequence(io_json_t *j, io_case_t *c) {
   td_str_t key;
   if (!io_json_object(j)) return false;
@@ -189,6 +200,8 @@ static bool read_sequence(io_json_t *j, io_case_t *c) {
   return !j->failed;
 }
 
+/* Keys that only people read ("checked", "note") are skipped. config stays
+   text: its reader is io_config_parse. */
 static bool read_case_key(io_json_t *j, td_str_t key, io_case_t *c) {
   if (td_str_eqc(key, "name")) return read_text(j, &c->name);
   if (td_str_eqc(key, "fn")) return read_text(j, &c->fn);
@@ -210,6 +223,7 @@ static bool read_case_key(io_json_t *j, td_str_t key, io_case_t *c) {
   return true;
 }
 
+/* name and fn are what a report needs; all else may be absent. */
 static bool read_case(io_json_t *j, io_cases_t *out) {
   io_case_t c;
   td_str_t key;
@@ -225,6 +239,7 @@ static bool read_case(io_json_t *j, io_cases_t *out) {
   return true;
 }
 
+/* The list, in the order of the file. */
 static bool read_cases(io_json_t *j, io_cases_t *out) {
   if (!io_json_array(j)) return false;
   while (io_json_item(j)) {
@@ -233,6 +248,7 @@ static bool read_cases(io_json_t *j, io_cases_t *out) {
   return !j->failed;
 }
 
+/* A later format may mean other things by the same keys. */
 static bool read_format(io_json_t *j) {
   int64_t format;
   if (!io_json_int(j, &format)) return false;
@@ -240,6 +256,7 @@ static bool read_format(io_json_t *j) {
                                      (long long)format);
 }
 
+/* Other keys of the document are allowed and skipped. */
 bool io_cases_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
                     td_str_t text, io_cases_t *out) {
   io_json_t j;

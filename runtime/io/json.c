@@ -32,10 +32,12 @@ bool io_json_fail(io_json_t *j, td_diag_id_t id, const char *format, ...) {
   return false;
 }
 
+/* A fault of form, under the id that the format has for it. */
 static bool bad(io_json_t *j, const char *what) {
   return io_json_fail(j, j->not_json, "not JSON: %s", what);
 }
 
+/* Nothing is read yet, so nothing can fail here. */
 void io_json_begin(io_json_t *j, td_task_t *task, td_arena_t *arena,
                    uint32_t file, td_str_t text) {
   memset(j, 0, sizeof *j);
@@ -49,6 +51,7 @@ void io_json_begin(io_json_t *j, td_task_t *task, td_arena_t *arena,
 
 /* -- the lexical level -- */
 
+/* The four characters of the RFC and no others. */
 static void skip_space(io_json_t *j) {
   while (j->at < j->text.length) {
     char c = j->text.data[j->at];
@@ -57,11 +60,14 @@ static void skip_space(io_json_t *j) {
   }
 }
 
+/* The next character that is no blank, or NUL at the end; a NUL in the text
+   itself begins no value and ends as a fault. */
 static char look(io_json_t *j) {
   skip_space(j);
   return j->at < j->text.length ? j->text.data[j->at] : '\0';
 }
 
+/* What follows a word is checked by whoever wants the next token. */
 static bool eat_word(io_json_t *j, const char *word) {
   size_t n = strlen(word);
   if (j->text.length - j->at < n ||
@@ -72,6 +78,7 @@ static bool eat_word(io_json_t *j, const char *word) {
   return true;
 }
 
+/* isdigit follows the locale. */
 static bool is_digit(const io_json_t *j, size_t at) {
   return at < j->text.length && j->text.data[at] >= '0' &&
          j->text.data[at] <= '9';
@@ -106,6 +113,7 @@ static bool eat_number(io_json_t *j, td_str_t *out) {
   return true;
 }
 
+/* The digits of \u, either case. */
 static bool hex4(io_json_t *j, size_t at, uint32_t *out) {
   if (j->text.length - at < 4) return bad(j, "text ends in an escape");
   uint32_t v = 0;
@@ -122,6 +130,7 @@ static bool hex4(io_json_t *j, size_t at, uint32_t *out) {
   return true;
 }
 
+/* Bytes of a code point in UTF-8; surrogates do not come here. */
 static size_t encode(char *to, uint32_t code) {
   if (code < 0x80) {
     to[0] = (char)code;
@@ -221,12 +230,14 @@ static bool eat_text(io_json_t *j, td_str_t *out) {
 
 /* -- keys -- */
 
+/* The zeroed struct is ready for the next object at this depth. */
 static void free_keys(io_json_t *j, io_json_keys_t *k) {
   td_free(j->task, k->key);
   td_free(j->task, k->slots);
   memset(k, 0, sizeof *k);
 }
 
+/* The key is known to be new and the table to have room. */
 static void place(io_json_keys_t *k, uint32_t number) {
   td_str_t key = k->key[number];
   uint64_t hash = td_hash_bytes(key.data, key.length, 0);
@@ -237,6 +248,8 @@ static void place(io_json_keys_t *k, uint32_t number) {
 }
 
 /* False if the object has had this key. */
+/* Arrays are at most half full. Growing keeps count, so if it unwinds the
+   arrays are freed with the task. */
 static bool add_key(io_json_t *j, td_str_t key) {
   io_json_keys_t *k = &j->keys[j->depth - 1];
   if (k->count * 2 >= k->slot_count) {
@@ -265,6 +278,7 @@ static bool add_key(io_json_t *j, td_str_t key) {
 
 /* -- structure -- */
 
+/* For messages; indexed by kind. */
 static const char *kind_name(io_json_kind_t kind) {
   static const char *const names[] = {"nothing", "null",     "true or false",
                                       "a number", "a text", "an array",
@@ -272,6 +286,8 @@ static const char *kind_name(io_json_kind_t kind) {
   return names[kind];
 }
 
+/* One character tells the kinds apart; whether the token is well-formed shows
+   when it is read. */
 io_json_kind_t io_json_peek(io_json_t *j) {
   if (j->failed) return IO_JSON_NONE;
   char c = look(j);
@@ -300,6 +316,7 @@ static bool want(io_json_t *j, io_json_kind_t kind) {
                       kind_name(kind), kind_name(found));
 }
 
+/* The depth is checked before anything is stored at it. */
 static bool enter(io_json_t *j, io_json_kind_t kind) {
   if (!want(j, kind)) return false;
   if (j->depth == IO_JSON_MAX_DEPTH) {
@@ -311,6 +328,7 @@ static bool enter(io_json_t *j, io_json_kind_t kind) {
   return true;
 }
 
+/* Both leave `first` set, which the first call for an item clears. */
 bool io_json_object(io_json_t *j) { return enter(j, IO_JSON_OBJECT); }
 bool io_json_array(io_json_t *j) { return enter(j, IO_JSON_ARRAY); }
 
@@ -338,6 +356,8 @@ static bool next_item(io_json_t *j, char close) {
 
 bool io_json_item(io_json_t *j) { return next_item(j, ']'); }
 
+/* The key is entered in the set before its value is read: nested objects have
+   sets of their own. */
 bool io_json_key(io_json_t *j, td_str_t *key) {
   if (!next_item(j, '}')) return false;
   if (look(j) != '"') return bad(j, "a key in quotes is wanted here");
@@ -347,6 +367,7 @@ bool io_json_key(io_json_t *j, td_str_t *key) {
   return true;
 }
 
+/* A reader that stopped may hold sets at any depth. */
 bool io_json_end(io_json_t *j) {
   if (!j->failed) {
     look(j);
@@ -360,6 +381,8 @@ bool io_json_end(io_json_t *j) {
 
 /* -- values -- */
 
+/* Each checks the kind before it consumes anything, so the message of F07
+   points at the value. */
 bool io_json_text(io_json_t *j, td_str_t *out) {
   return want(j, IO_JSON_TEXT) && eat_text(j, out);
 }
@@ -375,6 +398,7 @@ bool io_json_int(io_json_t *j, int64_t *out) {
   return io_json_fail(j, TD_F07, "an integer of 64 bits is wanted here");
 }
 
+/* Integers too; large ones round. */
 bool io_json_number(io_json_t *j, double *out) {
   td_str_t text;
   return io_json_number_text(j, &text) && td_parse_f64(text, out);
@@ -390,6 +414,7 @@ bool io_json_null(io_json_t *j) {
   return want(j, IO_JSON_NULL) && eat_word(j, "null");
 }
 
+/* Skipped values are read all the same, or a malformed one would pass. */
 static bool skip_scalar(io_json_t *j, io_json_kind_t kind) {
   td_str_t text;
   bool truth;
@@ -405,6 +430,8 @@ static bool skip_scalar(io_json_t *j, io_json_kind_t kind) {
   return false;
 }
 
+/* A loop over the reader's own stack instead of recursion: depth is what a
+   hostile text has most of. */
 bool io_json_skip(io_json_t *j) {
   int depth = j->depth;
   for (;;) {

@@ -17,6 +17,7 @@ typedef struct npy_t {
 static bool fail(const npy_t *n, td_diag_id_t id, const char *format, ...)
     TD_PRINTF(3, 4);
 
+/* The header is one line, so the file is place enough. */
 static bool fail(const npy_t *n, td_diag_id_t id, const char *format, ...) {
   td_loc_t loc = {n->file, 0, 0, 0, 0};
   va_list args;
@@ -29,6 +30,7 @@ static bool fail(const npy_t *n, td_diag_id_t id, const char *format, ...) {
 
 /* -- the literal -- */
 
+/* The next character that is no blank; NUL at the end. */
 static char look(npy_t *n) {
   while (n->at < n->end && (*n->at == ' ' || *n->at == '\n' ||
                             *n->at == '\t' || *n->at == '\r')) {
@@ -37,12 +39,14 @@ static char look(npy_t *n) {
   return n->at < n->end ? *n->at : '\0';
 }
 
+/* Consumes the character if it comes next. */
 static bool eat(npy_t *n, char c) {
   if (look(n) != c) return false;
   n->at++;
   return true;
 }
 
+/* True and False are the only words of the grammar. */
 static bool eat_word(npy_t *n, const char *word) {
   size_t length = strlen(word);
   look(n);
@@ -68,10 +72,12 @@ static bool eat_text(npy_t *n, td_str_t *out) {
   return true;
 }
 
+/* F43 with what is wrong. */
 static bool malformed(npy_t *n, const char *what) {
   return fail(n, TD_F43, "npy header: %s", what);
 }
 
+/* (), (3,), (2, 3) and (2, 3,). (3) is a number in Python and refused. */
 static bool read_shape(npy_t *n) {
   if (!eat(n, '(')) return malformed(n, "shape is not a tuple");
   io_tensor_t *t = n->out;
@@ -100,6 +106,7 @@ static bool read_shape(npy_t *n) {
   return true;
 }
 
+/* A list describes a structure, which has no tensor for it. */
 static bool read_descr(npy_t *n) {
   if (look(n) == '[') {
     return fail(n, TD_F44, "structured element types are not supported");
@@ -109,6 +116,7 @@ static bool read_descr(npy_t *n) {
   return true;
 }
 
+/* Python also takes 0 and 1 as bools; numpy never writes them. */
 static bool read_order(npy_t *n) {
   n->has_order = true;
   n->fortran = eat_word(n, "True");
@@ -116,6 +124,7 @@ static bool read_order(npy_t *n) {
   return malformed(n, "fortran_order is neither True nor False");
 }
 
+/* The keys in any order, each exactly once. */
 static bool read_literal(npy_t *n) {
   if (!eat(n, '{')) return malformed(n, "it is not a dict");
   while (!eat(n, '}')) {
@@ -143,6 +152,7 @@ static bool read_literal(npy_t *n) {
 
 /* -- element types -- */
 
+/* What follows the byte order mark of a descr. */
 static const struct {
   const char *code;
   tdsl_dtype_t dtype;
@@ -152,6 +162,9 @@ static const struct {
     {"u1", TDSL_DTYPE_U8},  {"b1", TDSL_DTYPE_BOOL}, {"u2", TDSL_DTYPE_BF16},
 };
 
+/* The order mark is required, as numpy writes it; '|' means that order does
+   not matter. Objects are told apart from other unknown types because the
+   cure differs. */
 static bool find_type(npy_t *n) {
   td_str_t d = n->descr;
   char order = d.length ? d.data[0] : '\0';
@@ -210,6 +223,7 @@ static void copy_fortran(const io_tensor_t *t, const char *from) {
   }
 }
 
+/* A bool that is neither 0 nor 1 would read differently on each engine. */
 static bool check_bools(const npy_t *n) {
   const unsigned char *p = n->out->data;
   for (size_t i = 0; i < n->out->count; i++) {
@@ -220,6 +234,7 @@ static bool check_bools(const npy_t *n) {
   return true;
 }
 
+/* The data must be there, to the byte, before any of it is allocated for. */
 bool io_npy_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
                   const void *data, size_t length, io_tensor_t *out) {
   const unsigned char *p = data;
@@ -262,8 +277,10 @@ bool io_npy_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
 }
 
 
+/* A cleanup. */
 static void unmap(void *arg) { td_os_unmap_file(arg); }
 
+/* Mapped and copied: the tensor outlives the file. */
 bool io_npy_read(td_task_t *task, td_arena_t *arena, const char *path,
                  io_tensor_t *out) {
   td_file_map_t map;
@@ -278,6 +295,8 @@ bool io_npy_read(td_task_t *task, td_arena_t *arena, const char *path,
 
 /* -- writing -- */
 
+/* Version 1.0 holds any header of 12 dims; blanks pad it so that the data
+   begins at a multiple of 64. */
 void io_npy_put(td_buf_t *buf, const io_tensor_t *t) {
   const char *code = NULL;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {

@@ -18,6 +18,7 @@ typedef struct zip_t {
   size_t length;
 } zip_t;
 
+/* A row of the directory. */
 typedef struct member_t {
   td_str_t name;
   unsigned flags, method;
@@ -28,6 +29,7 @@ typedef struct member_t {
 static bool fail(const zip_t *z, td_diag_id_t id, const char *format, ...)
     TD_PRINTF(3, 4);
 
+/* The archive as a whole is the place of every fault in it. */
 static bool fail(const zip_t *z, td_diag_id_t id, const char *format, ...) {
   td_loc_t loc = {z->file, 0, 0, 0, 0};
   va_list args;
@@ -38,6 +40,8 @@ static bool fail(const zip_t *z, td_diag_id_t id, const char *format, ...) {
   return false;
 }
 
+/* A little-endian number at any alignment; the caller has checked that the
+   bytes are there. */
 static uint64_t get(const unsigned char *p, int bytes) {
   uint64_t v = 0;
   for (int i = bytes - 1; i >= 0; i--) v = v << 8 | p[i];
@@ -45,6 +49,8 @@ static uint64_t get(const unsigned char *p, int bytes) {
 }
 
 /* The end record: the last one, behind at most 64 KiB of comment. */
+/* With 64 bits, a locator stands before the end record and points at a larger
+   one. */
 static bool find_directory(const zip_t *z, uint64_t *offset,
                            uint64_t *count) {
   if (z->length < 22) return fail(z, TD_F50, "too short for an archive");
@@ -90,6 +96,7 @@ static bool read_extra(const zip_t *z, const unsigned char *p, size_t length,
 }
 
 /* The directory entry at *at, which is moved behind it. */
+/* Name, extra fields and comment follow the fixed 46 bytes. */
 static bool read_member(const zip_t *z, uint64_t *at, member_t *m) {
   if (*at > z->length || z->length - *at < 46 ||
       get(z->data + *at, 4) != 0x02014b50) {
@@ -115,6 +122,7 @@ static bool read_member(const zip_t *z, uint64_t *at, member_t *m) {
   return read_extra(z, p + 46 + name, extra, m);
 }
 
+/* The local header repeats name and extra field, with lengths of its own. */
 static const unsigned char *find_data(const zip_t *z, const member_t *m) {
   if (m->offset > z->length || z->length - m->offset < 30 ||
       get(z->data + m->offset, 4) != 0x04034b50) {
@@ -135,6 +143,8 @@ static bool damaged(const zip_t *z, const member_t *m) {
   return fail(z, TD_F53, "member \"%.*s\" is damaged", TD_STR_ARG(m->name));
 }
 
+/* Packed members are unpacked into an arena of their own, which is dropped as
+   soon as the array has been copied out. */
 static bool read_tensor(const zip_t *z, const member_t *m,
                         io_tensor_t *out) {
   if (m->flags & 1) {
@@ -168,6 +178,7 @@ static bool read_tensor(const zip_t *z, const member_t *m,
   return ok;
 }
 
+/* Members in the order of the directory. */
 bool io_npz_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
                   const void *data, size_t length, uint64_t limit,
                   io_leaves_t *out) {
@@ -204,6 +215,7 @@ bool io_npz_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
   return true;
 }
 
+/* A cleanup. */
 static void unmap(void *arg) { td_os_unmap_file(arg); }
 
 bool io_npz_read(td_task_t *task, td_arena_t *arena, const char *path,

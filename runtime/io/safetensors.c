@@ -9,6 +9,8 @@
 
 #define LONGEST_HEADER 100000000u
 
+/* All dtypes of the format. Those without a counterpart are listed too: a
+   checkpoint may hold them as long as the program does not ask for them. */
 static const struct {
   const char *name;
   unsigned bits;
@@ -29,6 +31,7 @@ static const struct {
 
 #define TYPE_COUNT (sizeof types / sizeof *types)
 
+/* Each of our types has one row. */
 const char *io_st_dtype_name(tdsl_dtype_t dtype) {
   for (size_t i = 0; i < TYPE_COUNT; i++) {
     if (types[i].dtype == dtype) return types[i].name;
@@ -50,6 +53,7 @@ typedef struct range_t {
   size_t index;
 } range_t;
 
+/* What the functions that read the header share. */
 typedef struct reader_t {
   td_task_t *task;
   td_arena_t *arena;
@@ -62,6 +66,8 @@ static bool fail(td_task_t *task, const io_safetensors_t *st,
                  td_diag_id_t id, const char *format, ...)
     TD_PRINTF(4, 5);
 
+/* A fault of the file as a whole; faults in the header have a line and column
+   and go through io_json_fail. */
 static bool fail(td_task_t *task, const io_safetensors_t *st,
                  td_diag_id_t id, const char *format, ...) {
   td_loc_t loc = {st->file, 0, 0, 0, 0};
@@ -103,11 +109,14 @@ static bool read_count(reader_t *r, const entry_t *e, uint64_t *out) {
   return true;
 }
 
+/* The kind is asked for before reading, so that F25 is reported and not the
+   reader's own F07. */
 static bool wrong_kind(reader_t *r, const entry_t *e, const char *key) {
   return io_json_fail(r->j, TD_F25, "tensor \"%.*s\": %s is malformed",
                       TD_STR_ARG(e->name), key);
 }
 
+/* Names are compared exactly: "f32" is not a dtype of the format. */
 static bool read_type(reader_t *r, entry_t *e, io_st_tensor_t *t) {
   td_str_t text;
   if (io_json_peek(r->j) != IO_JSON_TEXT) return wrong_kind(r, e, "dtype");
@@ -125,6 +134,8 @@ static bool read_type(reader_t *r, entry_t *e, io_st_tensor_t *t) {
                       TD_STR_ARG(e->name), TD_STR_ARG(text));
 }
 
+/* Any rank is legal in a file. The vector grows with the numbers that are
+   there, at least two bytes of text each. */
 static bool read_shape(reader_t *r, entry_t *e, io_st_tensor_t *t) {
   TD_VEC(int64_t) dims = {NULL, 0, 0};
   if (io_json_peek(r->j) != IO_JSON_ARRAY) return wrong_kind(r, e, "shape");
@@ -141,6 +152,8 @@ static bool read_shape(reader_t *r, entry_t *e, io_st_tensor_t *t) {
   return !r->j->failed;
 }
 
+/* Exactly two numbers; their order and size are checked when the shape is
+   known too. */
 static bool read_range(reader_t *r, entry_t *e) {
   uint64_t ends[2];
   int count = 0;
@@ -193,6 +206,8 @@ static bool check_size(reader_t *r, const entry_t *e,
   return true;
 }
 
+/* The keys of an entry may come in any order, so what they say together is
+   checked at its end. */
 static bool read_entry(reader_t *r, td_str_t name) {
   entry_t e = {.name = name};
   io_st_tensor_t t = {0};
@@ -228,6 +243,7 @@ static bool read_entry(reader_t *r, td_str_t name) {
   return true;
 }
 
+/* Kept as it is; nothing in it is interpreted. */
 static bool read_metadata(reader_t *r) {
   td_str_t key, value;
   if (io_json_peek(r->j) != IO_JSON_OBJECT) {
@@ -247,6 +263,7 @@ static bool read_metadata(reader_t *r) {
   return !r->j->failed;
 }
 
+/* Names and keys that occur twice are found by the reader, under F15. */
 static bool read_header(reader_t *r, td_str_t text) {
   io_json_t *j = r->j;
   td_str_t name;
@@ -268,6 +285,8 @@ static bool read_header(reader_t *r, td_str_t text) {
 
 /* -- the ranges -- */
 
+/* Empty ranges sort before others that begin at the same byte, so that they
+   do not look like overlaps. */
 static int compare_ranges(const void *a, const void *b) {
   const range_t *x = a, *y = b;
   if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
@@ -275,6 +294,7 @@ static int compare_ranges(const void *a, const void *b) {
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
+/* The one place where offsets become pointers. */
 static bool check_ranges(reader_t *r, const unsigned char *data,
                          size_t length) {
   io_safetensors_t *st = r->out;
@@ -317,6 +337,8 @@ static bool check_ranges(reader_t *r, const unsigned char *data,
   return true;
 }
 
+/* Everything but the mapping, so that tests and the fuzzer come without
+   files. */
 bool io_safetensors_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
                           const void *data, size_t length,
                           io_safetensors_t *out) {
@@ -356,8 +378,10 @@ bool io_safetensors_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
   return true;
 }
 
+/* A cleanup. */
 static void unmap(void *arg) { td_os_unmap_file(arg); }
 
+/* The file stays mapped only if all of it was accepted. */
 bool io_safetensors_open(td_task_t *task, td_arena_t *arena,
                          const char *path, io_safetensors_t *out) {
   td_file_map_t map;
@@ -375,6 +399,7 @@ bool io_safetensors_open(td_task_t *task, td_arena_t *arena,
 
 void io_safetensors_close(io_safetensors_t *st) { td_os_unmap_file(&st->map); }
 
+/* Names are compared as bytes; JSON escapes are decoded already. */
 const io_st_tensor_t *io_safetensors_find(const io_safetensors_t *st,
                                           td_str_t name) {
   return td_map_get(&st->by_name, name);
@@ -382,6 +407,8 @@ const io_st_tensor_t *io_safetensors_find(const io_safetensors_t *st,
 
 /* -- writing -- */
 
+/* Large elements first keeps every tensor aligned to its element without
+   padding, for which the format has no place. */
 static int compare_leaves(const void *a, const void *b) {
   const io_leaf_t *const *x = a, *const *y = b;
   size_t i = td_dtype_bytes((*x)->tensor.dtype);
@@ -390,6 +417,8 @@ static int compare_leaves(const void *a, const void *b) {
   return strcmp((*x)->name, (*y)->name);
 }
 
+/* The header is built in the same builder as the data: its length goes into
+   the first eight bytes once it is known. */
 bool io_safetensors_write(td_task_t *task, const char *path,
                           const io_leaf_t *tensors, size_t count) {
   const io_leaf_t **order =

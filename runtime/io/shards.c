@@ -15,6 +15,8 @@ typedef struct opening_t {
   td_map_t shards; /* file name to io_safetensors_t * */
 } opening_t;
 
+/* Names are unique: within a file by its reader, across shards because the
+   index is an object. */
 static void add_tensor(opening_t *o, const io_st_tensor_t *t,
                        const io_safetensors_t *shard) {
   io_checkpoint_tensor_t *c = TD_NEW(o->arena, io_checkpoint_tensor_t);
@@ -36,6 +38,7 @@ static bool open_shard(opening_t *o, const char *path,
   return true;
 }
 
+/* A lone file offers all of its tensors. */
 static bool open_single(opening_t *o, const char *path) {
   io_safetensors_t *st;
   if (!open_shard(o, path, &st)) return false;
@@ -47,6 +50,7 @@ static bool open_single(opening_t *o, const char *path) {
 
 /* -- the index -- */
 
+/* The backslash too: a checkpoint should mean the same on every system. */
 static bool is_plain(td_str_t name) {
   if (name.length == 0 || td_str_eqc(name, ".") || td_str_eqc(name, "..")) {
     return false;
@@ -89,6 +93,8 @@ static bool get_shard(opening_t *o, io_json_t *j, td_str_t name,
   return true;
 }
 
+/* Each tensor is looked up at once, so the message names the first that is
+   missing and the place in the index that promised it. */
 static bool read_weight_map(opening_t *o, io_json_t *j) {
   td_str_t name, file;
   if (io_json_peek(j) != IO_JSON_OBJECT) {
@@ -116,6 +122,7 @@ static bool read_weight_map(opening_t *o, io_json_t *j) {
   return !j->failed;
 }
 
+/* Other keys ("metadata") are checked for form and ignored. */
 static bool open_index(opening_t *o, const char *path) {
   td_str_t text, key;
   if (!td_os_read_file(o->task, path, LARGEST_INDEX, o->arena, &text)) {
@@ -143,6 +150,7 @@ static bool open_index(opening_t *o, const char *path) {
 
 static void close_all(void *arg) { io_checkpoint_close(arg); }
 
+/* What a path stands for is decided by its kind and name, never by trying. */
 static bool open_any(opening_t *o, const char *path) {
   td_arena_t *scratch = &o->task->arena;
   if (td_os_is_folder(path)) {
@@ -158,6 +166,7 @@ static bool open_any(opening_t *o, const char *path) {
   return open_index(o, path);
 }
 
+/* A fault in the last shard closes the first ones again. */
 bool io_checkpoint_open(td_task_t *task, td_arena_t *arena, const char *path,
                         io_checkpoint_t *out) {
   memset(out, 0, sizeof *out);
@@ -171,6 +180,7 @@ bool io_checkpoint_open(td_task_t *task, td_arena_t *arena, const char *path,
   return ok;
 }
 
+/* Also the cleanup while opening; a second call does nothing. */
 void io_checkpoint_close(io_checkpoint_t *checkpoint) {
   for (size_t i = 0; i < checkpoint->shards.length; i++) {
     io_safetensors_close(checkpoint->shards.data[i]);
@@ -193,6 +203,7 @@ td_str_t io_checkpoint_nearest(const io_checkpoint_t *checkpoint,
   return nearest.best;
 }
 
+/* For W04, and its error under --strict. */
 size_t io_checkpoint_unused(const io_checkpoint_t *checkpoint) {
   size_t count = 0;
   for (size_t i = 0; i < checkpoint->tensors.length; i++) {

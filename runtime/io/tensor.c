@@ -1,6 +1,7 @@
 /* Sizes with overflow checks, exact conversion. */
 #include "runtime/io/tensor.h"
 
+/* Lists are short (the parameters of a function), so a walk does. */
 const io_leaf_t *io_leaves_find(const io_leaves_t *leaves, td_str_t name) {
   for (size_t i = 0; i < leaves->length; i++) {
     if (td_str_eqc(name, leaves->data[i].name)) return &leaves->data[i];
@@ -8,6 +9,8 @@ const io_leaf_t *io_leaves_find(const io_leaves_t *leaves, td_str_t name) {
   return NULL;
 }
 
+/* An extent of 0 makes the tensor empty even beside extents whose product
+   would overflow. */
 bool io_tensor_size(io_tensor_t *t) {
   bool is_empty = false;
   t->count = 1;
@@ -23,6 +26,7 @@ bool io_tensor_size(io_tensor_t *t) {
          t->bytes <= (size_t)1 << 62;
 }
 
+/* The caller has made sure that the memory is worth taking. */
 bool io_tensor_alloc(io_tensor_t *t, td_arena_t *arena) {
   if (!io_tensor_size(t)) return false;
   t->data = td_arena_alloc(arena, t->bytes);
@@ -40,6 +44,8 @@ static bool is_exact(const io_tensor_t *a, const io_tensor_t *b, size_t i) {
   return u == v || (u != u && v != v);
 }
 
+/* Integers go through 64-bit integers and floats through binary64, which hold
+   every value of their kinds; the comparison afterwards is the judge. */
 bool io_tensor_convert(td_task_t *task, td_arena_t *arena, uint32_t file,
                        const io_tensor_t *from, tdsl_dtype_t dtype,
                        io_tensor_t *out) {
@@ -77,6 +83,7 @@ bool io_tensor_convert(td_task_t *task, td_arena_t *arena, uint32_t file,
   return true;
 }
 
+/* As messages and files show a shape. */
 void io_put_dims(td_buf_t *buf, const int64_t *dims, int rank) {
   td_buf_putc(buf, '[');
   for (int i = 0; i < rank; i++) {

@@ -9,6 +9,7 @@
 
 /* -- one tensor -- */
 
+/* What the keys of a tensor have said so far. */
 typedef struct draft_t {
   io_tensor_t tensor;
   bool has_dtype, has_shape, has_data, has_uniform;
@@ -17,6 +18,7 @@ typedef struct draft_t {
   double lo, hi;
 } draft_t;
 
+/* The language's own spellings: "f32", not "float32". */
 static bool read_dtype(io_json_t *j, draft_t *d) {
   td_str_t text;
   if (!io_json_text(j, &text)) return false;
@@ -27,6 +29,7 @@ static bool read_dtype(io_json_t *j, draft_t *d) {
                       TD_STR_ARG(text));
 }
 
+/* [] is a scalar. */
 static bool read_shape(io_json_t *j, draft_t *d) {
   io_tensor_t *t = &d->tensor;
   d->has_shape = true;
@@ -43,6 +46,7 @@ static bool read_shape(io_json_t *j, draft_t *d) {
   return !j->failed;
 }
 
+/* All three keys; the reader has refused repetitions. */
 static bool read_uniform(io_json_t *j, draft_t *d) {
   td_str_t key;
   int seen = 0;
@@ -69,6 +73,8 @@ static bool does_not_fit(io_json_t *j, const io_tensor_t *t, size_t i,
                       i, TD_STR_ARG(text), td_dtype_name(t->dtype));
 }
 
+/* Rounds once from binary64, as the vectors define. A finite number that
+   becomes infinite is a mistake of the file, not a value. */
 static bool read_float(io_json_t *j, io_tensor_t *t, size_t i, void *place) {
   td_str_t text;
   double value;
@@ -86,6 +92,7 @@ static bool read_float(io_json_t *j, io_tensor_t *t, size_t i, void *place) {
   return true;
 }
 
+/* As written: 3.0 and 3e0 are no integers here. */
 static bool read_int(io_json_t *j, io_tensor_t *t, size_t i, void *place) {
   td_str_t text;
   int64_t value;
@@ -98,6 +105,7 @@ static bool read_int(io_json_t *j, io_tensor_t *t, size_t i, void *place) {
   return true;
 }
 
+/* By the kind of the dtype. */
 static bool read_element(io_json_t *j, io_tensor_t *t, size_t i) {
   void *place = (char *)t->data + i * td_dtype_bytes(t->dtype);
   if (td_dtype_is_float(t->dtype)) return read_float(j, t, i, place);
@@ -148,6 +156,7 @@ static bool fill_data(io_json_t *j, draft_t *d) {
                       t->count, i);
 }
 
+/* The counter is the row-major position. */
 static bool fill_uniform(io_json_t *j, draft_t *d) {
   io_tensor_t *t = &d->tensor;
   if (t->count > MOST_UNIFORM - j->made) {
@@ -262,6 +271,7 @@ bool io_values_next(io_json_t *j, const char *name, io_leaves_t *out) {
   }
 }
 
+/* A whole document that is one value. */
 bool io_values_parse(td_task_t *task, td_arena_t *arena, uint32_t file,
                      td_str_t text, const char *name, io_leaves_t *out) {
   io_json_t j;
@@ -306,6 +316,8 @@ bool io_random_fill(td_task_t *task, const char *name, io_tensor_t *t,
 
 /* -- writing -- */
 
+/* Digits that identify the binary64 value, whatever the type: whoever reads
+   them as binary64 then has the stored value itself. */
 static void put_element(td_buf_t *buf, const io_tensor_t *t, size_t i) {
   const char *place = (const char *)t->data + i * td_dtype_bytes(t->dtype);
   if (t->dtype == TDSL_DTYPE_BOOL) {
@@ -344,6 +356,7 @@ static size_t common_prefix(const char *a, const char *b) {
   return end;
 }
 
+/* Levels of nesting that a name opens. */
 static size_t points_in(const char *text) {
   size_t count = 0;
   for (; *text; text++) count += *text == '.';
@@ -375,6 +388,7 @@ static void put_leaves(td_buf_t *buf, const io_leaf_t *leaves, size_t count) {
   td_buf_pad(buf, '}', points_in(last) + 1);
 }
 
+/* One line for each of results and state, so that two files compare well. */
 void io_results_put(td_buf_t *buf, const char *fn, const io_leaf_t *results,
                     size_t result_count, const io_leaf_t *state,
                     size_t state_count) {

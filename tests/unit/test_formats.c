@@ -15,8 +15,7 @@
 #include <unistd.h>
 
 static const char *path_of(td_task_t *task, const char *name) {
-  return td_arena_printf(&task->arena, "%s/formats/files/%s", TDSL_TESTS_DIR,
-                         name);
+  return td_os_join(&task->arena, TDSL_TESTS_DIR "/formats/files", name);
 }
 
 /* -- the manifest -- */
