@@ -203,6 +203,7 @@ static tir_expr_t *name_use(tir_parser_t *p, td_str_t name, td_loc_t loc) {
       return at(tir_index_ref(p->arena, p->indices.data[i]), loc);
   ix_symbol_t *dim = td_map_get(&p->dims, name);
   if (dim == NULL) {
+    p->now.loc = loc;
     tir_fail(p, "`%.*s` is no index or dim here", TD_STR_ARG(name));
     return tir_const_i(p->arena, TDSL_DTYPE_I64, 0);
   }
@@ -225,7 +226,8 @@ typedef struct expr_state {
   TD_VEC(tir_expr_t *) operands;
 } expr_state_t;
 
-static tir_x_t find_op(tir_parser_t *p, td_str_t name, tdsl_dtype_t *to) {
+static tir_x_t find_op(tir_parser_t *p, td_str_t name, td_loc_t loc,
+                       tdsl_dtype_t *to) {
   const size_t prefix = strlen("cast.");
   if (td_str_starts(name, "cast.")) {
     *to = td_dtype_parse(
@@ -234,6 +236,7 @@ static tir_x_t find_op(tir_parser_t *p, td_str_t name, tdsl_dtype_t *to) {
   }
   for (tir_x_t op = TIR_X_NEG; op < TIR_X_COUNT; op++) /* ORDER TIR */
     if (op != TIR_X_CAST && td_str_eqc(name, tir_x_text(op))) return op;
+  p->now.loc = loc;
   tir_fail(p, "`%.*s` is no operation", TD_STR_ARG(name));
   return TIR_X_COUNT;
 }
@@ -305,7 +308,7 @@ static bool operand(tir_parser_t *p, expr_state_t *s) {
       tir_expect_punct(p, ")");
     } else {
       call_t call = {.loc = loc};
-      call.op = find_op(p, name, &call.to);
+      call.op = find_op(p, name, loc, &call.to);
       if (call.op != TIR_X_COUNT) open_call(p, s, call);
       return true;
     }
