@@ -8,6 +8,7 @@
 #define TDSL_PASSES_PASS_H
 
 #include "ir/kir.h"
+#include "ir/target.h"
 #include "ir/tir.h"
 
 typedef enum pass_level { PASS_TIR, PASS_KIR } pass_level_t;
@@ -95,7 +96,12 @@ typedef struct pass_kernels {
 } pass_kernels_t;
 
 void pass_tile_pipeline(pass_state_t *state, td_arena_t *arena,
-                        const tir_module_t *module, pass_kernels_t *out);
+                        const tir_module_t *module, const ir_target_t *target,
+                        pass_kernels_t *out);
+/* Its first step: KIR of each group, untuned. */
+void pass_lower_to_tiles(pass_state_t *state, td_arena_t *arena,
+                         const tir_module_t *module,
+                         const ir_target_t *target, pass_kernels_t *out);
 
 /* Declarations of the passes themselves. */
 #define PASS(id, name, level, numerics, optional, sentence) \

@@ -1,0 +1,33 @@
+/* pipeline.c: the order of passes, on one page. */
+#include "passes/pass.h"
+
+void pass_tensor_pipeline(pass_state_t *state, tir_module_t *module) {
+#define RUN(id) pass_run_tir(state, PASS_ID_##id, pass_##id, module)
+  RUN(fold_constants);
+  RUN(simplify_tensor);
+  RUN(share_common);
+  RUN(eliminate_dead);
+  /* Every value is used, none is computed twice. */
+  RUN(fuse_elementwise);
+  RUN(fold_constants);
+  RUN(share_common);
+  RUN(eliminate_dead);
+  /* What is left between kernels is worth its bytes, or has to exist. */
+  RUN(group_kernels);
+#undef RUN
+}
+
+void pass_tile_pipeline(pass_state_t *state, td_arena_t *arena,
+                        const tir_module_t *module, const ir_target_t *target,
+                        pass_kernels_t *out) {
+  state->task->stage = "lower-to-tiles";
+  pass_lower_to_tiles(state, arena, module, target, out);
+  for (uint32_t i = 0; i < out->count && state->options->verify >= 1; i++) {
+    kir_verify(state->task, out->kernels[i], "lower-to-tiles", false);
+  }
+#define RUN(id) \
+  pass_run_kir(state, PASS_ID_##id, pass_##id, out->kernels, out->count)
+  RUN(simplify_index);
+  RUN(vectorize_access);
+#undef RUN
+}

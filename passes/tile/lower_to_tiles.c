@@ -1,0 +1,177 @@
+/* lower_to_tiles.c: one kernel for each group of TIR nodes.
+ *
+ * Does: chooses the template of each group and builds its KIR.
+ * Needs: every MAP, UPDATE and TOPK node has a group; groups are adjacent.
+ * Guarantees: kernels compute what the nodes say, with the accumulation
+ *   plan of each reduction; parameters are the values that cross the group.
+ * Class: bitwise (given the plans).
+ * Ends because: one pass over the nodes.
+ * Ledgers: bytes of values that stay in a block no longer cross memory. */
+#include "passes/tile/tile.h"
+
+#include "passes/tensor/group_kernels.h"
+
+/* ---- which values leave their group -------------------------------------- */
+
+typedef struct escape {
+  td_map_t escapes; /* tir_value_t* -> itself */
+  td_map_t group;   /* tir_value_t* -> node that defines it */
+  const tir_node_t *reader; /* NULL: outside of any group */
+} escape_t;
+
+static uint64_t key_of(const void *p) {
+  return (uint64_t)(uintptr_t)p;
+}
+
+static void note_use(escape_t *e, const tir_value_t *v) {
+  const tir_node_t *def = td_map_get_u64(&e->group, key_of(v));
+  if (def == NULL) return;
+  if (e->reader == NULL || e->reader->group != def->group) {
+    td_map_put_u64(&e->escapes, key_of(v), (void *)(uintptr_t)key_of(v));
+  }
+}
+
+static void note_load(void *user, tir_expr_t *x) {
+  if (x->op == TIR_X_LOAD) note_use(user, x->u.value);
+}
+
+static void scan_block(escape_t *e, td_arena_t *scratch,
+                       const tir_block_t *block) {
+  for (size_t i = 0; i < block->length; i++) {
+    tir_node_t *n = block->data[i];
+    for (uint32_t k = 0; k < n->out_count; k++) {
+      td_map_put_u64(&e->group, key_of(n->outs[k]), n);
+    }
+  }
+  for (size_t i = 0; i < block->length; i++) {
+    tir_node_t *n = block->data[i];
+    e->reader = n->kind == TIR_LOOP || n->kind == TIR_ASSERT ? NULL : n;
+    for (uint32_t k = 0; k < tir_node_expr_count(n); k++) {
+      tir_walk(scratch, *tir_node_expr(n, k), note_load, e);
+    }
+    for (uint32_t k = 0; k < n->operand_count; k++) {
+      note_use(e, n->operands[k]);
+    }
+    if (n->kind != TIR_LOOP) continue;
+    scan_block(e, scratch, &n->body_nodes);
+    e->reader = NULL;
+    for (uint32_t k = 0; k < n->operand_count; k++) {
+      note_use(e, n->yields[k]);
+    }
+  }
+}
+
+/* ---- one group ------------------------------------------------------------------ */
+
+typedef struct build {
+  pass_state_t *state;
+  td_arena_t *arena;
+  const tir_module_t *module;
+  const tir_func_t *func;
+  const ir_target_t *target;
+  escape_t *escapes;
+  TD_VEC(kir_kernel_t *) kernels;
+  TD_VEC(const tir_func_t *) funcs;
+  TD_VEC(uint32_t) groups;
+  TD_VEC(const tir_value_t **) params;
+} build_t;
+
+/* Values that only the group reads get a scratch home, filled in by the
+ * template once the prefix is known. */
+static void plan_homes(build_t *b, tile_t *t) {
+  if (t->node_count < 2) return;
+  for (uint32_t i = 0; i < t->node_count; i++) {
+    const tir_value_t *v = t->nodes[i]->outs[0];
+    if (td_map_get_u64(&b->escapes->escapes, key_of(v)) == NULL) {
+      tile_set_home(t, v, NULL, 0);
+    }
+  }
+}
+
+static void finish(build_t *b, tile_t *t) {
+  kir_kernel_t *k = t->kernel;
+  k->param_count = (uint32_t)t->params.length;
+  k->params = t->params.data;
+  k->dim_count = (uint32_t)t->dims.length;
+  k->dims = t->dims.data;
+  kir_renumber(k);
+  td_vec_push(b->arena, &b->kernels, k);
+  td_vec_push(b->arena, &b->funcs, b->func);
+  td_vec_push(b->arena, &b->groups, t->nodes[0]->group);
+  td_vec_push(b->arena, &b->params, t->param_values.data);
+}
+
+static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
+  tile_t *t = TD_NEW(b->arena, tile_t);
+  t->task = b->state->task;
+  t->arena = b->arena;
+  t->module = b->module;
+  t->func = b->func;
+  t->target = b->target;
+  t->plan_serial = b->state->options->plan_serial;
+  t->nodes = nodes;
+  t->node_count = count;
+  td_map_init(&t->homes, b->arena);
+  td_map_init(&t->indices, b->arena);
+  td_map_init(&t->done, b->arena);
+  t->kernel = TD_NEW(b->arena, kir_kernel_t);
+  t->kernel->arena = b->arena;
+  t->kernel->pool = b->module->pool;
+  t->kernel->name =
+      td_arena_printf(b->arena, "k%02u_%s_%s", (unsigned)b->kernels.length,
+                      b->func->name, nodes[count - 1]->outs[0]->name);
+  t->kernel->loc = nodes[count - 1]->loc;
+  plan_homes(b, t);
+  if (nodes[0]->kind == TIR_UPDATE) {
+    tile_lower_update(t, nodes[0]);
+  } else if (nodes[0]->kind == TIR_TOPK) {
+    tile_lower_topk(t, nodes[0]);
+  } else if (!tile_lower_contraction(t)) {
+    tile_lower_nest(t, group_prefix(nodes, count));
+  }
+  finish(b, t);
+}
+
+static void lower_block(build_t *b, const tir_block_t *block) {
+  for (size_t i = 0; i < block->length;) {
+    tir_node_t *n = block->data[i];
+    if (n->kind == TIR_LOOP) lower_block(b, &n->body_nodes);
+    if (n->kind == TIR_LOOP || n->kind == TIR_ASSERT) {
+      i++;
+      continue;
+    }
+    TD_CHECK(b->state->task, n->group != 0, "node %s has no group",
+             n->outs[0]->name);
+    size_t end = i + 1;
+    while (end < block->length && block->data[end]->group == n->group) end++;
+    lower_group(b, &block->data[i], (uint32_t)(end - i));
+    i = end;
+  }
+}
+
+void pass_lower_to_tiles(pass_state_t *state, td_arena_t *arena,
+                         const tir_module_t *module,
+                         const ir_target_t *target, pass_kernels_t *out) {
+  build_t b = {.state = state, .arena = arena, .module = module,
+               .target = target};
+  for (uint32_t f = 0; f < module->func_count; f++) {
+    b.func = module->funcs[f];
+    escape_t escapes = {0};
+    td_map_init(&escapes.escapes, arena);
+    td_map_init(&escapes.group, arena);
+    scan_block(&escapes, arena, &b.func->nodes);
+    escapes.reader = NULL;
+    for (uint32_t s = 0; s < b.func->slot_count; s++) {
+      if (b.func->slots[s].result != NULL) {
+        note_use(&escapes, b.func->slots[s].result);
+      }
+    }
+    b.escapes = &escapes;
+    lower_block(&b, &b.func->nodes);
+  }
+  out->count = (uint32_t)b.kernels.length;
+  out->kernels = b.kernels.data;
+  out->funcs = b.funcs.data;
+  out->groups = b.groups.data;
+  out->param_values = b.params.data;
+}

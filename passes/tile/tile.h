@@ -1,0 +1,103 @@
+/* tile.h: state shared by the files that lower groups of TIR nodes to
+ * kernels (lower_to_tiles.c and its templates). */
+#ifndef TDSL_PASSES_TILE_H
+#define TDSL_PASSES_TILE_H
+
+#include "ir/target.h"
+#include "passes/pass.h"
+
+enum {
+  TILE_LANES = TIR_LANES, /* f32 elements of one vector statement */
+  TILE_CHUNK = 2048,      /* elements of a block of a one-dimensional map */
+};
+
+/* Where a TIR value lives inside the kernel: a parameter, or a scratch
+ * buffer of the block, whose first `dropped` subscripts are the shared
+ * prefix and fall away. */
+typedef struct tile_home {
+  kir_buffer_t *buffer;
+  uint32_t dropped;
+} tile_home_t;
+
+typedef struct tile {
+  td_task_t *task;
+  td_arena_t *arena;       /* of the kernels */
+  const tir_module_t *module;
+  const tir_func_t *func;
+  const ir_target_t *target;
+  bool plan_serial;
+  kir_kernel_t *kernel;
+  /* nodes of the group, in order */
+  uint32_t node_count;
+  tir_node_t **nodes;
+  /* tir_value_t* -> tile_home_t* */
+  td_map_t homes;
+  TD_VEC(kir_buffer_t *) params;
+  TD_VEC(const tir_value_t *) param_values;
+  /* tir_index_t* -> kir_expr_t*: what an index is at this point */
+  td_map_t indices;
+  /* tir_expr_t* -> kir_expr_t* under the present indices */
+  td_map_t done;
+  TD_VEC(const ix_symbol_t *) dims;
+} tile_t;
+
+/* ---- tile_build.c ---- */
+
+/* Parameter for a value (made on first mention). */
+kir_buffer_t *tile_param(tile_t *t, const tir_value_t *value, bool is_read,
+                         bool is_written);
+/* Gives a value a scratch home; later mentions use it. */
+void tile_set_home(tile_t *t, const tir_value_t *value, kir_buffer_t *buffer,
+                   uint32_t dropped);
+/* Says what an index stands for; forgets what was translated before. */
+void tile_set_index(tile_t *t, const tir_index_t *index, kir_expr_t *value);
+/* Translates an expression under the present indices. */
+kir_expr_t *tile_expr(tile_t *t, tir_expr_t *e);
+/* A dim of an index or buffer as an expression; records its symbols. */
+kir_expr_t *tile_dim(tile_t *t, const ix_poly_t *p);
+void tile_use_dims(tile_t *t, const ix_poly_t *p);
+
+/* Short builders over t->arena. */
+kir_expr_t *tile_int(tile_t *t, int64_t v);
+kir_expr_t *tile_op2(tile_t *t, kir_x_t op, tdsl_dtype_t type, kir_expr_t *a,
+                     kir_expr_t *b);
+kir_expr_t *tile_less(tile_t *t, kir_expr_t *a, kir_expr_t *b);
+kir_expr_t *tile_min(tile_t *t, kir_expr_t *a, kir_expr_t *b);
+kir_stmt_t *tile_if(tile_t *t, kir_expr_t *cond);
+kir_stmt_t *tile_push(tile_t *t, kir_block_t *block, kir_stmt_t *s);
+/* A loop pushed to `block`; *out_var is its variable as an expression. */
+kir_block_t *tile_loop(tile_t *t, kir_block_t *block, kir_loop_t kind,
+                       const char *name, kir_expr_t *lo, kir_expr_t *hi,
+                       int64_t step, kir_expr_t **out_var);
+/* Lane loop of TILE_LANES; mask may be NULL. */
+kir_block_t *tile_lanes(tile_t *t, kir_block_t *block, kir_expr_t *mask,
+                        kir_expr_t **out_var);
+kir_buffer_t *tile_alloc(tile_t *t, kir_block_t *block, const char *name,
+                         tdsl_dtype_t dtype, kir_space_t space, uint32_t rank,
+                         const ix_poly_t *const *dims);
+void tile_store(tile_t *t, kir_block_t *block, kir_buffer_t *buffer,
+                uint32_t count, kir_expr_t *const *subs, kir_expr_t *value);
+/* Where a node's output element goes: its home, prefix dropped. */
+void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
+                      uint32_t count, kir_expr_t *const *subs,
+                      kir_expr_t *v);
+/* Identity of a reduction in its accumulator's type. */
+kir_expr_t *tile_identity(tile_t *t, tir_reduce_t reduce, tdsl_dtype_t type);
+/* acc OP term; `product` non-NULL: the two factors, added by fma. */
+kir_expr_t *tile_combine(tile_t *t, const tir_node_t *node, kir_expr_t *acc,
+                         kir_expr_t *term);
+kir_x_t tile_fold_op(tir_reduce_t reduce);
+
+/* ---- templates: each appends to the kernel's body ---- */
+
+/* lower_nest.c: any group of maps and reductions that share the first
+ * `prefix` parallel indices. */
+void tile_lower_nest(tile_t *t, uint32_t prefix);
+/* lower_contraction.c: a matrix product and what is fused to it; false if
+ * the group has none that pays, or a form it does not know. */
+bool tile_lower_contraction(tile_t *t);
+/* lower_update.c, lower_topk.c: groups of one node. */
+void tile_lower_update(tile_t *t, tir_node_t *node);
+void tile_lower_topk(tile_t *t, tir_node_t *node);
+
+#endif

@@ -1,0 +1,269 @@
+/* tile_build.c: translating TIR expressions and building statements. */
+#include "passes/tile/tile.h"
+
+#include "runtime/base/num.h"
+
+static uint64_t key_of(const void *pointer) {
+  return (uint64_t)(uintptr_t)pointer;
+}
+
+/* ---- dims ---------------------------------------------------------------- */
+
+void tile_use_dims(tile_t *t, const ix_poly_t *p) {
+  for (uint32_t i = 0; i < p->term_count; i++) {
+    for (uint32_t a = 0; a < p->terms[i].atom_count; a++) {
+      const ix_atom_t *atom = p->terms[i].atoms[a];
+      if (atom->kind != IX_ATOM_SYMBOL) {
+        tile_use_dims(t, atom->p);
+        tile_use_dims(t, atom->q);
+        continue;
+      }
+      bool known = false;
+      for (size_t d = 0; d < t->dims.length && !known; d++) {
+        known = t->dims.data[d] == atom->symbol;
+      }
+      if (!known) td_vec_push(t->arena, &t->dims, atom->symbol);
+    }
+  }
+}
+
+kir_expr_t *tile_dim(tile_t *t, const ix_poly_t *p) {
+  tile_use_dims(t, p);
+  return kir_dim(t->arena, p);
+}
+
+/* ---- homes ------------------------------------------------------------------ */
+
+void tile_set_home(tile_t *t, const tir_value_t *value, kir_buffer_t *buffer,
+                   uint32_t dropped) {
+  tile_home_t *home = TD_NEW(t->arena, tile_home_t);
+  home->buffer = buffer;
+  home->dropped = dropped;
+  td_map_put_u64(&t->homes, key_of(value), home);
+}
+
+kir_buffer_t *tile_param(tile_t *t, const tir_value_t *value, bool is_read,
+                         bool is_written) {
+  tile_home_t *home = td_map_get_u64(&t->homes, key_of(value));
+  if (home == NULL) {
+    for (uint32_t d = 0; d < value->rank; d++) {
+      tile_use_dims(t, value->dims[d]);
+    }
+    kir_buffer_t *b =
+        kir_buffer_create(t->kernel, value->name, value->dtype, KIR_GLOBAL,
+                          value->rank, value->dims);
+    b->id = (uint32_t)t->params.length;
+    b->no_alias = true;
+    b->loc = value->loc;
+    td_vec_push(t->arena, &t->params, b);
+    td_vec_push(t->arena, &t->param_values, value);
+    tile_set_home(t, value, b, 0);
+    home = td_map_get_u64(&t->homes, key_of(value));
+  }
+  home->buffer->is_read |= is_read;
+  home->buffer->is_written |= is_written;
+  return home->buffer;
+}
+
+/* ---- expressions --------------------------------------------------------------- */
+
+void tile_set_index(tile_t *t, const tir_index_t *index, kir_expr_t *value) {
+  td_map_put_u64(&t->indices, key_of(index), value);
+  td_map_init(&t->done, t->arena);
+}
+
+static kir_x_t op_of(tile_t *t, tir_x_t op) {
+  switch (op) {
+#define SAME(id) case TIR_X_##id: return KIR_X_##id;
+    SAME(CONST) SAME(DIM) SAME(LOAD) SAME(NEG) SAME(NOT) SAME(ABS)
+    SAME(FLOOR) SAME(CEIL) SAME(ROUND) SAME(EXP) SAME(EXP2) SAME(LOG)
+    SAME(LOG2) SAME(SQRT) SAME(RSQRT) SAME(SIN) SAME(COS) SAME(TANH)
+    SAME(ERF) SAME(ADD) SAME(SUB) SAME(MUL) SAME(DIV) SAME(MOD) SAME(POW)
+    SAME(MIN) SAME(MAX) SAME(EQ) SAME(NE) SAME(LT) SAME(LE) SAME(GT)
+    SAME(GE) SAME(AND) SAME(OR) SAME(SELECT) SAME(CAST) SAME(ROUND_TF32)
+    SAME(UNIFORM)
+#undef SAME
+    case TIR_X_INDEX: case TIR_X_COUNT: break;
+  }
+  TD_ICE(t->task, "tensor operation %d has no kernel operation", (int)op);
+}
+
+static kir_expr_t *translate_load(tile_t *t, const tir_expr_t *e,
+                                  kir_expr_t **args) {
+  const tir_value_t *v = e->u.value;
+  /* the variable of a program loop is a scalar argument */
+  if (v->rank == 0 && v->def == NULL && v->symbol != NULL &&
+      v->symbol->kind == IX_SYM_LOOP) {
+    return tile_dim(t, ix_sym(t->module->pool, v->symbol));
+  }
+  tile_home_t *home = td_map_get_u64(&t->homes, key_of(v));
+  if (home == NULL || home->dropped == 0) {
+    kir_buffer_t *b = home == NULL ? tile_param(t, v, true, false)
+                                   : home->buffer;
+    if (b->space == KIR_GLOBAL) b->is_read = true;
+    return kir_load(t->arena, b, e->arg_count, args);
+  }
+  return kir_load(t->arena, home->buffer, e->arg_count - home->dropped,
+                  args + home->dropped);
+}
+
+static void translate(void *user, tir_expr_t *e) {
+  tile_t *t = user;
+  if (td_map_get_u64(&t->done, key_of(e)) != NULL) return;
+  kir_expr_t **args = TD_NEW_ARRAY(t->arena, kir_expr_t *, e->arg_count + 1);
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    args[i] = td_map_get_u64(&t->done, key_of(e->args[i]));
+  }
+  kir_expr_t *k = NULL;
+  if (e->op == TIR_X_INDEX) {
+    k = td_map_get_u64(&t->indices, key_of(e->u.index));
+    TD_CHECK(t->task, k != NULL, "index %s is not set", e->u.index->name);
+  } else if (e->op == TIR_X_LOAD) {
+    k = translate_load(t, e, args);
+  } else if (e->op == TIR_X_DIM) {
+    k = tile_dim(t, e->u.dim);
+  } else if (e->op == TIR_X_CONST) {
+    bool is_float = e->type == TDSL_DTYPE_F32 || e->type == TDSL_DTYPE_F64;
+    double f = e->type == TDSL_DTYPE_F32 ? (double)(float)e->u.f64
+                                         : e->u.f64;
+    k = is_float ? kir_const_f(t->arena, e->type, f)
+                 : kir_const_i(t->arena, e->type, e->u.i64);
+  } else if (e->op == TIR_X_ADD && e->type == TDSL_DTYPE_I64) {
+    k = kir_add(t->arena, args[0], args[1]);
+  } else if (e->op == TIR_X_MUL && e->type == TDSL_DTYPE_I64) {
+    k = kir_mul(t->arena, args[0], args[1]);
+  } else {
+    k = kir_op(t->arena, op_of(t, e->op), e->type, e->arg_count, args);
+    if (e->op == TIR_X_CAST) k->u.to = e->u.to;
+  }
+  if (k->loc.line == 0) k->loc = e->loc;
+  td_map_put_u64(&t->done, key_of(e), k);
+}
+
+kir_expr_t *tile_expr(tile_t *t, tir_expr_t *e) {
+  tir_walk(t->arena, e, translate, t);
+  return td_map_get_u64(&t->done, key_of(e));
+}
+
+/* ---- builders --------------------------------------------------------------------- */
+
+kir_expr_t *tile_int(tile_t *t, int64_t v) {
+  return kir_const_i(t->arena, TDSL_DTYPE_I64, v);
+}
+
+kir_expr_t *tile_op2(tile_t *t, kir_x_t op, tdsl_dtype_t type, kir_expr_t *a,
+                     kir_expr_t *b) {
+  return kir_op(t->arena, op, type, 2, (kir_expr_t *[]){a, b});
+}
+
+kir_expr_t *tile_less(tile_t *t, kir_expr_t *a, kir_expr_t *b) {
+  return tile_op2(t, KIR_X_LT, TDSL_DTYPE_BOOL, a, b);
+}
+
+kir_expr_t *tile_min(tile_t *t, kir_expr_t *a, kir_expr_t *b) {
+  return tile_op2(t, KIR_X_MIN, TDSL_DTYPE_I64, a, b);
+}
+
+kir_stmt_t *tile_push(tile_t *t, kir_block_t *block, kir_stmt_t *s) {
+  td_vec_push(t->arena, block, s);
+  return s;
+}
+
+kir_stmt_t *tile_if(tile_t *t, kir_expr_t *cond) {
+  kir_stmt_t *s = TD_NEW(t->arena, kir_stmt_t);
+  s->kind = KIR_IF;
+  s->mask = cond;
+  s->loc = cond->loc;
+  return s;
+}
+
+kir_block_t *tile_loop(tile_t *t, kir_block_t *block, kir_loop_t kind,
+                       const char *name, kir_expr_t *lo, kir_expr_t *hi,
+                       int64_t step, kir_expr_t **out_var) {
+  kir_var_t *var = kir_var_create(t->kernel, name, TDSL_DTYPE_I64);
+  kir_stmt_t *s = kir_loop_stmt(t->kernel, kind, var, lo, hi, step);
+  *out_var = kir_var_ref(t->arena, var);
+  return &tile_push(t, block, s)->body;
+}
+
+kir_block_t *tile_lanes(tile_t *t, kir_block_t *block, kir_expr_t *mask,
+                        kir_expr_t **out_var) {
+  kir_block_t *body = tile_loop(t, block, KIR_LOOP_LANE, "l", tile_int(t, 0),
+                                tile_int(t, TILE_LANES), 1, out_var);
+  td_vec_last(block)->mask = mask;
+  return body;
+}
+
+kir_buffer_t *tile_alloc(tile_t *t, kir_block_t *block, const char *name,
+                         tdsl_dtype_t dtype, kir_space_t space, uint32_t rank,
+                         const ix_poly_t *const *dims) {
+  for (uint32_t i = 0; i < rank; i++) tile_use_dims(t, dims[i]);
+  kir_stmt_t *s = TD_NEW(t->arena, kir_stmt_t);
+  s->kind = KIR_ALLOC;
+  s->buffer = kir_buffer_create(t->kernel, name, dtype, space, rank, dims);
+  tile_push(t, block, s);
+  return s->buffer;
+}
+
+void tile_store(tile_t *t, kir_block_t *block, kir_buffer_t *buffer,
+                uint32_t count, kir_expr_t *const *subs, kir_expr_t *value) {
+  tile_push(t, block,
+            kir_store_stmt(t->kernel, buffer, count, subs, value));
+}
+
+void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
+                      uint32_t count, kir_expr_t *const *subs,
+                      kir_expr_t *v) {
+  tile_home_t *home = td_map_get_u64(&t->homes, key_of(value));
+  kir_buffer_t *b = home == NULL ? tile_param(t, value, false, true)
+                                 : home->buffer;
+  uint32_t dropped = home == NULL ? 0 : home->dropped;
+  if (b->space == KIR_GLOBAL) b->is_written = true;
+  tile_store(t, block, b, count - dropped, subs + dropped, v);
+}
+
+/* ---- reductions ------------------------------------------------------------------------ */
+
+kir_expr_t *tile_identity(tile_t *t, tir_reduce_t reduce, tdsl_dtype_t type) {
+  bool is_float = type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;
+  double inf = (double)__builtin_inf();
+  switch (reduce) {
+    case TIR_REDUCE_SUM:
+      return is_float ? kir_const_f(t->arena, type, 0.0)
+                      : kir_const_i(t->arena, type, 0);
+    case TIR_REDUCE_PROD:
+      return is_float ? kir_const_f(t->arena, type, 1.0)
+                      : kir_const_i(t->arena, type, 1);
+    case TIR_REDUCE_MAX: case TIR_REDUCE_ARGMAX:
+      return is_float ? kir_const_f(t->arena, type, -inf)
+                      : kir_const_i(t->arena, type, INT64_MIN);
+    case TIR_REDUCE_MIN: case TIR_REDUCE_ARGMIN:
+      return is_float ? kir_const_f(t->arena, type, inf)
+                      : kir_const_i(t->arena, type, INT64_MAX);
+    case TIR_REDUCE_ANY: return kir_const_i(t->arena, TDSL_DTYPE_BOOL, 0);
+    case TIR_REDUCE_ALL: return kir_const_i(t->arena, TDSL_DTYPE_BOOL, 1);
+    case TIR_REDUCE_NONE: break;
+  }
+  TD_ICE(t->task, "no identity of reduction %d", (int)reduce);
+}
+
+kir_x_t tile_fold_op(tir_reduce_t reduce) {
+  switch (reduce) {
+    case TIR_REDUCE_PROD: return KIR_X_MUL;
+    case TIR_REDUCE_MAX: case TIR_REDUCE_ARGMAX: return KIR_X_MAX;
+    case TIR_REDUCE_MIN: case TIR_REDUCE_ARGMIN: return KIR_X_MIN;
+    case TIR_REDUCE_ANY: return KIR_X_OR;
+    case TIR_REDUCE_ALL: return KIR_X_AND;
+    case TIR_REDUCE_NONE: case TIR_REDUCE_SUM: break;
+  }
+  return KIR_X_ADD;
+}
+
+kir_expr_t *tile_combine(tile_t *t, const tir_node_t *node, kir_expr_t *acc,
+                         kir_expr_t *term) {
+  if (node->is_fma && term->op == KIR_X_MUL) {
+    return kir_op(t->arena, KIR_X_FMA, acc->type, 3,
+                  (kir_expr_t *[]){term->args[0], term->args[1], acc});
+  }
+  return tile_op2(t, tile_fold_op(node->reduce), acc->type, acc, term);
+}
