@@ -12,6 +12,7 @@
 
 enum { INDICES_MAX = 32, SUBSCRIPTS_MAX = 32 };
 
+/* Subscripts grow by what rule 4 adds; the first ones are the statement's. */
 typedef struct work {
   ix_pool_t *pool;
   const ix_facts_t *facts;
@@ -24,6 +25,7 @@ typedef struct work {
   size_t read_count;
 } work_t;
 
+/* index_count if s is no index of the statement. */
 static size_t place_of(const work_t *w, const ix_symbol_t *s) {
   size_t i = 0;
   while (i < w->index_count && w->indices[i] != s) i++;
@@ -36,6 +38,7 @@ static const ix_read_t *read_of(const work_t *w, const ix_symbol_t *s) {
   return NULL;
 }
 
+/* Dims, scalars and loop variables are one value for all tuples. */
 static bool is_known_symbol(void *user, const ix_symbol_t *s) {
   const work_t *w = user;
   size_t i = place_of(w, s);
@@ -61,9 +64,9 @@ static const ix_poly_t *magnitude(work_t *w, const ix_poly_t *c) {
   return ix_prove_positive(w->pool, n, w->facts) ? n : NULL;
 }
 
+/* NULL, hence nothing proved, if an end is unknown. */
 static const ix_poly_t *extent_of(work_t *w, const ix_symbol_t *s) {
-  return ix_sub(w->pool, ix_symbol_hi(s, w->facts),
-                ix_symbol_lo(s, w->facts));
+  return ix_sub(w->pool, ix_symbol_hi(s, w->facts), ix_symbol_lo(s, w->facts));
 }
 
 /* Rule 3 for index j in p: rest is p without j, k its coefficient. */
@@ -83,14 +86,13 @@ static bool is_low_digit(work_t *w, size_t j, const ix_poly_t *k,
     rest = r;
   }
   if (!k || count == 0 || !is_known(w, rest)) return false;
-  reach = ix_mul(pool, k, ix_sub(pool, extent_of(w, w->indices[j]),
-                                 pool->one));
+  reach = ix_mul(pool, k, ix_sub(pool, extent_of(w, w->indices[j]), pool->one));
   for (size_t i = 0; i < count; i++) {
     bool divides = true;
     for (size_t n = 0; n < count && divides; n++)
       divides = ix_mod(pool, steps[n], steps[i], w->facts) == pool->zero;
-    if (divides && ix_prove_positive(pool, ix_sub(pool, steps[i], reach),
-                                     w->facts))
+    if (divides &&
+        ix_prove_positive(pool, ix_sub(pool, steps[i], reach), w->facts))
       return true;
   }
   return false;
@@ -144,14 +146,15 @@ static bool read_remainder(work_t *w, const ix_atom_t *mod) {
     for (uint32_t i = 0; i < p->term_count && !paired; i++)
       for (uint32_t k = 0; k < p->terms[i].atom_count && !paired; k++) {
         const ix_atom_t *a = p->terms[i].atoms[k];
-        paired = a->kind == IX_ATOM_FLOOR && a->p == mod->p &&
-                 a->q == mod->q && is_atom_known(w, a);
+        paired = a->kind == IX_ATOM_FLOOR && a->p == mod->p && a->q == mod->q &&
+                 is_atom_known(w, a);
       }
   }
   if (paired) w->subscripts[w->subscript_count++] = mod->p;
   return paired;
 }
 
+/* One round of the rules over everything; true if it added something. */
 static bool read_all(work_t *w) {
   bool progress = false;
   for (size_t i = 0; i < w->index_count; i++) {
@@ -205,13 +208,11 @@ static bool writes_same(work_t *w, const ix_poly_t *const *subscripts,
   return true;
 }
 
-ix_distinct_t ix_prove_distinct(ix_pool_t *pool,
-                                const ix_poly_t *const *subscripts,
-                                size_t subscript_count,
-                                const ix_symbol_t *const *indices,
-                                size_t index_count, const ix_read_t *reads,
-                                size_t read_count, const ix_facts_t *facts,
-                                const ix_symbol_t **out_index) {
+ix_distinct_t
+ix_prove_distinct(ix_pool_t *pool, const ix_poly_t *const *subscripts,
+                  size_t subscript_count, const ix_symbol_t *const *indices,
+                  size_t index_count, const ix_read_t *reads, size_t read_count,
+                  const ix_facts_t *facts, const ix_symbol_t **out_index) {
   work_t w = {.pool = pool,
               .facts = facts,
               .indices = indices,
@@ -227,21 +228,19 @@ ix_distinct_t ix_prove_distinct(ix_pool_t *pool,
   for (size_t n = 0; n < subscript_count; n++) {
     /* a subscript without a normal form says nothing, but hides an index */
     const ix_poly_t *p = ix_apply_facts(pool, subscripts[n], facts);
-    if (p)
-      w.subscripts[w.subscript_count++] = p;
+    if (p) w.subscripts[w.subscript_count++] = p;
     else
       answer = IX_DISTINCT_UNKNOWN;
   }
-  while (read_all(&w)) {
-  }
+  while (read_all(&w)) {}
   for (size_t i = 0; i < index_count; i++) {
     bool is_same;
     if (w.is_determined[i]) continue;
-    is_same = answer != IX_DISTINCT_SAME && w.subscript_count >= subscript_count
-              && writes_same(&w, w.subscripts, subscript_count, i);
+    is_same = answer != IX_DISTINCT_SAME &&
+              w.subscript_count >= subscript_count &&
+              writes_same(&w, w.subscripts, subscript_count, i);
     if (is_same || !culprit) culprit = indices[i];
-    if (is_same)
-      answer = IX_DISTINCT_SAME;
+    if (is_same) answer = IX_DISTINCT_SAME;
     else if (answer == IX_DISTINCT_PROVED)
       answer = IX_DISTINCT_UNKNOWN;
   }

@@ -3,7 +3,7 @@
  *
  * 1. Everything is a log; a scope is a length of it.  Ranges of symbols are
  *    entries too, and the latest wins.
- * 2. A fact about one dim raises its lower bound besides.
+ * 2. A lower bound of one dim is such an entry as well, and no fact.
  * 3. What enters later may simplify a floor or remainder in an older fact; the
  *    subscript it was meant for is formed after both and is simplified, so
  *    the older fact is entered again in its new form.
@@ -24,6 +24,8 @@ size_t ix_facts_mark(const ix_facts_t *facts) {
   return facts->log.length;
 }
 
+/* Entries above the mark are forgotten; the polys they named stay in the
+ * pool. */
 void ix_facts_release(ix_facts_t *facts, size_t mark) {
   while (facts->log.length > mark) {
     ix_fact_t last = td_vec_pop(&facts->log);
@@ -37,6 +39,7 @@ static void push(ix_facts_t *facts, ix_fact_t fact) {
 
 /* ---- equalities ------------------------------------------------------- */
 
+/* Maps the one symbol that an equality replaces. */
 static const ix_poly_t *replaced(void *user, const ix_atom_t *atom) {
   const ix_fact_t *equal = user;
   return atom->symbol && atom->symbol == equal->symbol ? equal->a : NULL;
@@ -72,6 +75,8 @@ const ix_poly_t *ix_apply_exact(const ix_facts_t *facts, const ix_poly_t *p) {
   return apply(&proof, p);
 }
 
+/* Only quotients are put back: N == M says nothing about which of the two
+ * names the user wrote.  Latest first, since values hold later names. */
 const ix_poly_t *ix_restore_facts(ix_pool_t *pool, const ix_poly_t *p,
                                   const ix_facts_t *facts) {
   ix_proof_t proof = ix_proof_start(pool, facts);
@@ -124,6 +129,7 @@ const ix_poly_t *ix_symbol_hi(const ix_symbol_t *s, const ix_facts_t *f) {
 
 /* ---- entering facts --------------------------------------------------- */
 
+/* Changes no atom: a rebuild by it only simplifies. */
 static const ix_poly_t *kept(void *user, const ix_atom_t *atom) {
   (void)user;
   (void)atom;
@@ -171,23 +177,24 @@ bool ix_is_bound(const ix_poly_t *p, const ix_atom_t **out_atom,
   return true;
 }
 
+/* Logs a fact that no range can take, with what follows from it at once. */
 static void enter(ix_facts_t *facts, const ix_poly_t *p) {
   ix_pool_t *pool = facts->pool;
-  ix_fact_t fact = {IX_FACT_NONNEGATIVE, NULL, p, NULL};
-  const ix_atom_t *atom;
-  int64_t least, now;
+  const ix_atom_t *atom = NULL;
+  int64_t least = 0, now;
+  bool is_bound = ix_is_bound(p, &atom, &least);
   if (is_known(facts, p)) return;
-  push(facts, fact);
-  if (ix_is_bound(p, &atom, &least)) {
-    const ix_symbol_t *s = atom->symbol;
-    if (s && !(atom->below.has & IX_HAS_VARYING) &&
-        ix_is_const(ix_symbol_lo(s, facts), &now) && now < least)
-      push(facts, (ix_fact_t){IX_FACT_RANGE, s, ix_const(pool, least), NULL});
-    /* floor(r/q) >= m gives r >= m*q */
-    if (atom->kind == IX_ATOM_FLOOR && least >= 1)
-      ix_facts_add(facts, ix_sub(pool, atom->p, ix_scale(pool, atom->q,
-                                                         least)));
+  if (is_bound && atom->symbol && !(atom->below.has & IX_HAS_VARYING) &&
+      ix_is_const(ix_symbol_lo(atom->symbol, facts), &now)) {
+    /* as a least value it does all that it would do as a fact */
+    if (now < least)
+      ix_facts_narrow(facts, atom->symbol, ix_const(pool, least), NULL);
+    return;
   }
+  push(facts, (ix_fact_t){IX_FACT_NONNEGATIVE, NULL, p, NULL});
+  /* floor(r/q) >= m gives r >= m*q */
+  if (is_bound && atom->kind == IX_ATOM_FLOOR && least >= 1)
+    ix_facts_add(facts, ix_sub(pool, atom->p, ix_scale(pool, atom->q, least)));
   renew(facts, p->below.names);
 }
 
@@ -230,16 +237,16 @@ static bool narrow_by(ix_facts_t *facts, const ix_poly_t *p) {
   now = is_lower ? ix_symbol_lo(s, facts) : ix_symbol_hi(s, facts);
   if (!end) return false;
   if (end == now) return true;
-  if (now && !ix_prove_nonnegative(
-                 pool, is_lower ? ix_sub(pool, end, now)
-                                : ix_sub(pool, now, end), facts))
+  if (now && !ix_prove_nonnegative(pool,
+                                   is_lower ? ix_sub(pool, end, now)
+                                            : ix_sub(pool, now, end),
+                                   facts))
     return false;
   ix_facts_narrow(facts, s, is_lower ? end : NULL, is_lower ? NULL : end);
   /* Where this guard holds the range holds the value of s. */
   now = ix_symbol_lo(s, facts);
   end = ix_symbol_hi(s, facts);
-  if (now && end) ix_facts_extent_nonempty(facts, pool,
-                                           ix_sub(pool, end, now));
+  if (now && end) ix_facts_extent_nonempty(facts, pool, ix_sub(pool, end, now));
   return true;
 }
 
@@ -255,6 +262,7 @@ void ix_facts_guard(ix_facts_t *facts, const ix_poly_t *nonnegative) {
   ix_facts_add(facts, nonnegative);
 }
 
+/* Both inequalities: on one index they leave a range of one value. */
 void ix_facts_guard_zero(ix_facts_t *facts, const ix_poly_t *d) {
   ix_facts_guard(facts, d);
   ix_facts_guard(facts, ix_neg(facts->pool, d));
@@ -282,8 +290,7 @@ static void replace(ix_facts_t *facts, const ix_symbol_t *s,
   /* What was known of the name is known of the value. */
   if (lo) ix_facts_add(facts, ix_sub(pool, value, lo));
   if (s->kind == IX_SYM_STATIC) ix_facts_extent_nonempty(facts, pool, value);
-  if (hi)
-    ix_facts_add(facts, ix_sub(pool, ix_sub(pool, hi, pool->one), value));
+  if (hi) ix_facts_add(facts, ix_sub(pool, ix_sub(pool, hi, pool->one), value));
   if (!(1u << s->kind & IX_HAS_VARYING))
     ix_facts_add(facts, ix_sub(pool, ix_const(pool, dim_max), value));
   for (size_t i = 0; i < count; i++) {
@@ -293,6 +300,7 @@ static void replace(ix_facts_t *facts, const ix_symbol_t *s,
   }
 }
 
+/* A name can be replaced once; a second equality compares its value. */
 static bool is_replaced(const ix_facts_t *facts, const ix_symbol_t *s) {
   for (size_t i = 0; i < facts->log.length; i++)
     if (facts->log.data[i].kind == IX_FACT_EQUAL &&
@@ -322,14 +330,14 @@ static const ix_symbol_t *replaceable(const ix_poly_t *p,
   return ix_mentions(other, s) ? NULL : s;
 }
 
+/* The left name goes if both sides are names: `require N == M` leaves M. */
 void ix_facts_require_equal(ix_facts_t *facts, const ix_poly_t *a,
                             const ix_poly_t *b) {
   const ix_symbol_t *s;
   a = ix_apply_facts(facts->pool, a, facts);
   b = ix_apply_facts(facts->pool, b, facts);
   if (a == b) return;
-  if ((s = replaceable(a, b)) != NULL)
-    ix_facts_equal(facts, s, b);
+  if ((s = replaceable(a, b)) != NULL) ix_facts_equal(facts, s, b);
   else if ((s = replaceable(b, a)) != NULL)
     ix_facts_equal(facts, s, a);
   else
@@ -342,9 +350,9 @@ static const char *quotient_name(ix_pool_t *pool, const ix_poly_t *a,
   const char *top = ix_text(pool->arena, a), *under = ix_text(pool->arena, b);
   bool top_bare = strpbrk(top, "+-*/% ") == NULL;
   bool under_bare = strpbrk(under, "+-*/% ") == NULL;
-  return td_arena_printf(pool->arena, "%s%s%s/%s%s%s", top_bare ? "" : "(",
-                         top, top_bare ? "" : ")", under_bare ? "" : "(",
-                         under, under_bare ? "" : ")");
+  return td_arena_printf(pool->arena, "%s%s%s/%s%s%s", top_bare ? "" : "(", top,
+                         top_bare ? "" : ")", under_bare ? "" : "(", under,
+                         under_bare ? "" : ")");
 }
 
 void ix_facts_require_divides(ix_facts_t *facts, const ix_poly_t *a,
@@ -367,8 +375,9 @@ void ix_facts_require_divides(ix_facts_t *facts, const ix_poly_t *a,
   }
 }
 
-enum { NONEMPTY_DEPTH = 8 };
+enum { NONEMPTY_DEPTH = 8 }; /* floors and mins inside each other */
 
+/* p >= 1, and what follows for its factors if p is a single product. */
 static void at_least_one(ix_facts_t *facts, const ix_poly_t *p,
                          uint32_t depth) {
   ix_pool_t *pool = facts->pool;

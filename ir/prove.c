@@ -18,8 +18,8 @@
 #include "runtime/base/num.h"
 
 enum {
-  FLOORS_MAX = 6,   /* floors of one p that step 4 looks at */
-  ENDS_MAX = 256,   /* replacements of step 2 in one p */
+  FLOORS_MAX = 6, /* floors of one p that step 4 looks at */
+  ENDS_MAX = 256, /* replacements of step 2 in one p */
 };
 
 /* ---- step 1: min and max ---------------------------------------------- */
@@ -51,6 +51,8 @@ enum { STAYS = 0, RISES = 1, FALLS = 2, EITHER = 3 };
 static unsigned poly_direction(ix_proof_t *proof, const ix_poly_t *p,
                                const ix_atom_t *x);
 
+/* An atom that is no larger than x cannot hold x.  q > 0, so a floor moves
+ * with its p; a remainder moves both ways. */
 static unsigned atom_direction(ix_proof_t *proof, const ix_atom_t *a,
                                const ix_atom_t *x) {
   unsigned d;
@@ -98,7 +100,7 @@ static const ix_poly_t *swapped(void *user, const ix_atom_t *atom) {
 }
 
 bool ix_split_choice(ix_proof_t *proof, const ix_poly_t *p, const ix_atom_t *x,
-                  const ix_poly_t *out_cases[2]) {
+                     const ix_poly_t *out_cases[2]) {
   swap_t first = {x, x->p}, second = {x, x->q};
   out_cases[0] = ix_rebuild(proof, p, swapped, &first);
   out_cases[1] = ix_rebuild(proof, p, swapped, &second);
@@ -106,6 +108,7 @@ bool ix_split_choice(ix_proof_t *proof, const ix_poly_t *p, const ix_atom_t *x,
          (x->kind == IX_ATOM_MAX ? RISES : FALLS);
 }
 
+/* Step 1 for the min or max x of p. */
 static bool prove_choice(ix_proof_t *proof, const ix_poly_t *p,
                          const ix_atom_t *x) {
   const ix_poly_t *cases[2];
@@ -116,10 +119,12 @@ static bool prove_choice(ix_proof_t *proof, const ix_poly_t *p,
 
 /* ---- step 2: ends of ranges ------------------------------------------- */
 
+/* By ranges alone: this serves a larger proof. */
 bool ix_atom_nonnegative(ix_proof_t *proof, const ix_atom_t *a) {
   switch (a->kind) {
   case IX_ATOM_SYMBOL:
-    return ix_proof_nonnegative(proof, ix_symbol_lo(a->symbol, proof->facts));
+    return !(a->below.has & IX_HAS_VARYING) || /* dims are */
+           ix_proof_nonnegative(proof, ix_symbol_lo(a->symbol, proof->facts));
   case IX_ATOM_FLOOR: return ix_proof_nonnegative(proof, a->p);
   case IX_ATOM_MOD: return true;
   case IX_ATOM_MIN:
@@ -151,6 +156,7 @@ static bool pick_factor(ix_proof_t *proof, const ix_term_t *t,
   return false;
 }
 
+/* NULL wherever no end is known; the operations pass it on. */
 static const ix_poly_t *end_of(ix_proof_t *proof, const ix_poly_t *p,
                                bool upper) {
   return upper ? ix_greatest(proof, p) : ix_least(proof, p);
@@ -165,6 +171,8 @@ static const ix_poly_t *floor_end(ix_proof_t *proof, const ix_atom_t *a,
   return upper ? ix_greatest(proof, a->p) : proof->pool->zero;
 }
 
+/* The end of a min or max, again as a min or max: only ix_ends gets here, a
+ * proof has taken them apart before. */
 static const ix_poly_t *choice_end(ix_proof_t *proof, const ix_atom_t *a,
                                    bool upper) {
   const ix_poly_t *p = end_of(proof, a->p, upper);
@@ -228,8 +236,8 @@ static bool poly_least(ix_proof_t *proof, const ix_poly_t *p, int64_t *out) {
     const ix_term_t *t = &p->terms[i];
     int64_t product = t->coefficient, least;
     for (uint32_t k = 0; k < t->atom_count; k++)
-      if (t->coefficient < 0 || !atom_least(proof, t->atoms[k], &least)
-          || (least < 0 && t->atom_count > 1) ||
+      if (t->coefficient < 0 || !atom_least(proof, t->atoms[k], &least) ||
+          (least < 0 && t->atom_count > 1) ||
           !td_mul_i64(product, least, &product))
         return false;
     if (!td_add_i64(sum, product, &sum)) return false;
@@ -238,6 +246,7 @@ static bool poly_least(ix_proof_t *proof, const ix_poly_t *p, int64_t *out) {
   return true;
 }
 
+/* The best of r's least value over q, and of what facts say of this floor. */
 static bool floor_least(ix_proof_t *proof, const ix_atom_t *a, int64_t *out) {
   const ix_facts_t *facts = proof->facts;
   int64_t r, q;
@@ -247,8 +256,7 @@ static bool floor_least(ix_proof_t *proof, const ix_atom_t *a, int64_t *out) {
   } else if (found) {
     /* q >= 1; at least 1 if r - q is clearly >= 0 */
     *out = r < 0 ? r : 0;
-    if (poly_least(proof, ix_sub(proof->pool, a->p, a->q), &r) &&
-        r >= 0)
+    if (poly_least(proof, ix_sub(proof->pool, a->p, a->q), &r) && r >= 0)
       *out = 1;
   }
   /* Facts A - c >= 0; renewed facts are in the form of p. */
@@ -266,6 +274,7 @@ static bool floor_least(ix_proof_t *proof, const ix_atom_t *a, int64_t *out) {
   return found;
 }
 
+/* False if nothing is known; min and max occur under floors only. */
 static bool atom_least(ix_proof_t *proof, const ix_atom_t *a, int64_t *out) {
   int64_t p, q;
   bool has_p, has_q;
@@ -282,8 +291,7 @@ static bool atom_least(ix_proof_t *proof, const ix_atom_t *a, int64_t *out) {
     has_q = poly_least(proof, a->q, &q);
     if (a->kind == IX_ATOM_MIN ? !has_p || !has_q : !has_p && !has_q)
       return false;
-    if (has_p && has_q)
-      *out = (p < q) == (a->kind == IX_ATOM_MIN) ? p : q;
+    if (has_p && has_q) *out = (p < q) == (a->kind == IX_ATOM_MIN) ? p : q;
     else
       *out = has_p ? p : q;
     return true;
@@ -349,6 +357,7 @@ static size_t floors_of(const ix_poly_t *p, const ix_atom_t **out,
   return count;
 }
 
+/* Step 3, then step 4 with one fact, then with two (one may count twice). */
 static bool prove_floors(ix_proof_t *proof, const ix_poly_t *p) {
   ix_pool_t *pool = proof->pool;
   const ix_atom_t *floors[FLOORS_MAX];
@@ -434,6 +443,8 @@ static const ix_poly_t *raise_dims(ix_proof_t *proof, const ix_poly_t *p) {
   return p;
 }
 
+/* Steps 3 and 4 on dims and floors of dims: with numbers as least values,
+ * then with dims. */
 static bool prove_dims(ix_proof_t *proof, const ix_poly_t *p) {
   const ix_poly_t *other;
   if (prove_floors(proof, p)) return true;
@@ -457,7 +468,7 @@ bool ix_prove_ranged(ix_proof_t *proof, const ix_poly_t *p) {
     p = ix_least(proof, p);
     /* an end may bring a choice between dims */
     proved = p && (ix_first_choice(p) ? ix_prove_ranged(proof, p)
-                                   : prove_dims(proof, p));
+                                      : prove_dims(proof, p));
   }
   proof->level--;
   return proved;

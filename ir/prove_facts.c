@@ -14,6 +14,7 @@ enum {
   SPLITS_MAX = 6, /* nested min and max whose cases get facts of their own */
 };
 
+/* In a fixed order, each fact once. What does not fit is not used. */
 typedef struct fact_list {
   const ix_poly_t *facts[FACTS_MAX];
   size_t count;
@@ -26,41 +27,42 @@ static void list_fact(fact_list_t *list, const ix_poly_t *fact) {
   list->facts[list->count++] = fact;
 }
 
-typedef struct dim_list {
-  const ix_symbol_t *dims[IX_WITNESS_SYMBOLS];
+typedef struct symbol_list {
+  const ix_symbol_t *symbols[IX_WITNESS_SYMBOLS];
   size_t count;
-} dim_list_t;
+} symbol_list_t;
 
-static bool list_dim(void *user, const ix_symbol_t *s) {
-  dim_list_t *list = user;
-  bool is_new = !(1u << s->kind & IX_HAS_VARYING) &&
-                list->count < IX_WITNESS_SYMBOLS;
+static bool list_symbol(void *user, const ix_symbol_t *s) {
+  symbol_list_t *list = user;
+  bool is_new = list->count < IX_WITNESS_SYMBOLS;
   for (size_t i = 0; i < list->count; i++)
-    if (list->dims[i] == s) is_new = false;
-  if (is_new) list->dims[list->count++] = s;
+    if (list->symbols[i] == s) is_new = false;
+  if (is_new) list->symbols[list->count++] = s;
   return true;
 }
 
-/* Facts of the log, then the bounds of the dims that occur anywhere. */
+/* Facts of the log, then the bounds of all dims that occur: in p, in a fact,
+ * or in the range of something that does. */
 static void list_facts(ix_proof_t *proof, const ix_poly_t *p,
                        fact_list_t *list) {
   const ix_facts_t *facts = proof->facts;
   ix_pool_t *pool = proof->pool;
-  dim_list_t dims = {{NULL}, 0};
+  symbol_list_t found = {{NULL}, 0};
   list->count = 0;
   for (size_t i = 0; facts && i < facts->log.length; i++)
     if (facts->log.data[i].kind == IX_FACT_NONNEGATIVE)
       list_fact(list, ix_apply_exact(facts, facts->log.data[i].a));
-  ix_each_symbol(p, list_dim, &dims);
+  ix_each_symbol(p, list_symbol, &found);
   for (size_t i = 0; i < list->count; i++)
-    ix_each_symbol(list->facts[i], list_dim, &dims);
-  for (size_t i = 0; i < dims.count; i++) {
-    const ix_poly_t *d = ix_sym(pool, dims.dims[i]);
-    const ix_poly_t *hi = ix_symbol_hi(dims.dims[i], facts);
-    if (hi) {
-      ix_each_symbol(hi, list_dim, &dims);
-      list_fact(list, ix_sub(pool, ix_sub(pool, hi, pool->one), d));
-    }
+    ix_each_symbol(list->facts[i], list_symbol, &found);
+  for (size_t i = 0; i < found.count; i++) {
+    const ix_symbol_t *s = found.symbols[i];
+    const ix_poly_t *lo = ix_symbol_lo(s, facts), *hi = ix_symbol_hi(s, facts);
+    const ix_poly_t *d = ix_sym(pool, s);
+    ix_each_symbol(lo, list_symbol, &found);
+    ix_each_symbol(hi, list_symbol, &found);
+    if (d->below.has & IX_HAS_VARYING) continue; /* step 2 uses its range */
+    if (hi) list_fact(list, ix_sub(pool, ix_sub(pool, hi, pool->one), d));
     list_fact(list, ix_sub(pool, ix_const(pool, dim_max), d));
   }
 }
@@ -79,8 +81,8 @@ typedef struct ix_table {
 static bool eval_small(const table_t *table, size_t point, const ix_poly_t *p,
                        int64_t *out) {
   const int64_t limit = (int64_t)1 << 58;
-  bool ok = ix_witness_eval(&table->witness, point, p, out) &&
-            *out > -limit && *out < limit;
+  bool ok = ix_witness_eval(&table->witness, point, p, out) && *out > -limit &&
+            *out < limit;
   if (!ok) *out = 0;
   return ok;
 }
@@ -95,8 +97,8 @@ static bool fill_table(ix_proof_t *proof, table_t *table, const ix_poly_t *p) {
     valid = valid && eval_small(table, k, p, &table->of_p[k]);
     if (valid && table->witness.is_full[k] && table->of_p[k] < 0) return true;
     for (size_t i = 0; i < table->list.count; i++)
-      valid = valid && eval_small(table, k, table->list.facts[i],
-                                  &table->of_fact[i][k]);
+      valid = valid &&
+              eval_small(table, k, table->list.facts[i], &table->of_fact[i][k]);
     table->witness.is_valid[k] = valid;
   }
   return false;
@@ -119,8 +121,7 @@ static bool subtract(ix_proof_t *proof, const table_t *table,
     for (size_t k = 0; k < IX_WITNESS_POINTS && !refuted; k++) {
       int64_t value = table->of_p[k];
       if (!table->witness.is_valid[k]) continue;
-      for (size_t j = 0; j <= count; j++)
-        value -= table->of_fact[chosen[j]][k];
+      for (size_t j = 0; j <= count; j++) value -= table->of_fact[chosen[j]][k];
       refuted = value < 0;
     }
     if (refuted) continue;
@@ -131,6 +132,7 @@ static bool subtract(ix_proof_t *proof, const table_t *table,
   return false;
 }
 
+/* One fact, then two, then three: the fewest that do are found first. */
 static bool prove_by_facts(ix_proof_t *proof, const ix_poly_t *p,
                            bool *out_refuted) {
   size_t chosen[3];
@@ -153,8 +155,7 @@ static bool prove_all(ix_proof_t *proof, const ix_poly_t *p, unsigned splits) {
   if (ix_prove_ranged(proof, p)) return true;
   if (prove_by_facts(proof, p, &refuted)) return true;
   x = ix_first_choice(p);
-  if (refuted || !x || splits == SPLITS_MAX || proof->budget <= 0)
-    return false;
+  if (refuted || !x || splits == SPLITS_MAX || proof->budget <= 0) return false;
   one_is_enough = ix_split_choice(proof, p, x, cases);
   first = prove_all(proof, cases[0], splits + 1);
   return first == one_is_enough ? first
@@ -190,6 +191,7 @@ bool ix_prove_positive(ix_pool_t *pool, const ix_poly_t *p,
   return ix_prove_nonnegative(pool, ix_sub(pool, p, pool->one), facts);
 }
 
+/* Ranges only, as for the ends inside a proof. */
 void ix_ends(ix_pool_t *pool, const ix_poly_t *p, const ix_facts_t *facts,
              const ix_poly_t **out_lo, const ix_poly_t **out_hi) {
   ix_proof_t proof = ix_proof_start(pool, facts);

@@ -5,7 +5,10 @@
  *    combined, and looked up; only a new one is copied to the arena.
  * 2. Order is by the names of atoms, then by age, so that printing is a walk.
  * 3. Division takes out what the divisor divides monomial by monomial; what
- *    remains is an atom unless its range is known. */
+ *    remains is an atom unless its range is known.
+ * 4. NULL means that the result has no form here: a coefficient left i64 or a
+ *    limit of shape.h was passed.  It is a value like any other until the
+ *    caller asks, so a formula is built without tests in between. */
 #include "ir/shape_internal.h"
 
 #include "runtime/base/num.h"
@@ -18,6 +21,8 @@ static int compare_u32(uint32_t a, uint32_t b) {
 
 static int poly_compare(const ix_poly_t *a, const ix_poly_t *b);
 
+/* Symbols first, then floors, remainders, min, max; age decides only between
+ * symbols that share a name, and then no text can show the difference. */
 int ix_atom_compare(const ix_atom_t *a, const ix_atom_t *b) {
   int order;
   if (a == b) return 0;
@@ -59,12 +64,16 @@ static int poly_compare(const ix_poly_t *a, const ix_poly_t *b) {
 
 /* ---- building --------------------------------------------------------- */
 
+/* begin, any number of puts, finish: one poly at a time.  Nothing called in
+ * between may build another one. */
 static void begin(ix_pool_t *pool) {
   pool->terms.length = 0;
   pool->factors.length = 0;
   pool->overflow = false;
 }
 
+/* The factors stay where they are until finish: in an older poly, or in the
+ * pool's scratch space. */
 static void put(ix_pool_t *pool, int64_t coefficient,
                 const ix_atom_t *const *atoms, uint32_t count) {
   ix_term_t term = {coefficient, count, atoms};
@@ -75,17 +84,16 @@ static void put(ix_pool_t *pool, int64_t coefficient,
 
 /* The product of two sorted factor lists, in scratch space that the caller
  * has reserved. */
-static const ix_atom_t *const *merge_factors(ix_pool_t *pool,
-                                             const ix_term_t *a,
-                                             const ix_term_t *b) {
+static const ix_atom_t *const *
+merge_factors(ix_pool_t *pool, const ix_term_t *a, const ix_term_t *b) {
   const ix_atom_t **out = pool->factors.data + pool->factors.length;
   uint32_t i = 0, j = 0, n = 0;
   if (a->atom_count == 0) return b->atoms;
   if (b->atom_count == 0) return a->atoms;
   while (i < a->atom_count || j < b->atom_count) {
-    bool first = j == b->atom_count ||
-                 (i < a->atom_count &&
-                  ix_atom_compare(a->atoms[i], b->atoms[j]) <= 0);
+    bool first =
+        j == b->atom_count ||
+        (i < a->atom_count && ix_atom_compare(a->atoms[i], b->atoms[j]) <= 0);
     out[n++] = first ? a->atoms[i++] : b->atoms[j++];
   }
   pool->factors.length += n;
@@ -108,6 +116,7 @@ static void sort_terms(ix_term_t *terms, size_t count) {
   }
 }
 
+/* Atoms are unique in the pool, so pointers decide. */
 static bool same_terms(const ix_poly_t *p, const ix_term_t *terms,
                        size_t count) {
   if (p->term_count != count) return false;
@@ -121,6 +130,7 @@ static bool same_terms(const ix_poly_t *p, const ix_term_t *terms,
   return true;
 }
 
+/* Adds what is below a part to what is below the whole. */
 static void summarize(ix_summary_t *sum, const ix_summary_t *part) {
   sum->has |= part->has;
   sum->names |= part->names;
@@ -171,6 +181,7 @@ static const ix_poly_t *intern(ix_pool_t *pool, const ix_term_t *terms,
   return poly;
 }
 
+/* Equal monomials are neighbours after sorting; those that cancel vanish. */
 static const ix_poly_t *finish(ix_pool_t *pool) {
   ix_term_t *terms = pool->terms.data;
   size_t n = 0;
@@ -191,6 +202,7 @@ static const ix_poly_t *finish(ix_pool_t *pool) {
 
 /* ---- the pool --------------------------------------------------------- */
 
+/* zero and one come first, so that their ids are the same in every pool. */
 ix_pool_t *ix_pool_create(td_arena_t *arena) {
   ix_pool_t *pool = TD_NEW(arena, ix_pool_t);
   pool->arena = arena;
@@ -224,6 +236,7 @@ const ix_poly_t *ix_of_atom(ix_pool_t *pool, const ix_atom_t *atom) {
   return ix_monomial(pool, 1, &atom, 1);
 }
 
+/* The atom of a symbol is made when it is first used in a formula. */
 const ix_poly_t *ix_sym(ix_pool_t *pool, const ix_symbol_t *symbol) {
   const ix_poly_t *poly = pool->symbols.data[symbol->id];
   ix_atom_t *atom;
@@ -289,6 +302,8 @@ const ix_poly_t *ix_term_poly(ix_pool_t *pool, const ix_term_t *term,
   return finish(pool);
 }
 
+/* Keeps the order of terms, as does every operation that only changes
+ * coefficients; sorting what is sorted is one pass. */
 const ix_poly_t *ix_scale(ix_pool_t *pool, const ix_poly_t *p, int64_t by) {
   if (!p) return NULL;
   begin(pool);
@@ -305,6 +320,7 @@ const ix_poly_t *ix_neg(ix_pool_t *pool, const ix_poly_t *p) {
   return ix_scale(pool, p, -1);
 }
 
+/* The terms of both, side by side; finish combines them. */
 const ix_poly_t *ix_add(ix_pool_t *pool, const ix_poly_t *a,
                         const ix_poly_t *b) {
   if (!a || !b) return NULL;
@@ -337,6 +353,8 @@ const ix_poly_t *ix_sub(ix_pool_t *pool, const ix_poly_t *a,
   return finish(pool);
 }
 
+/* Term by term.  Room for all factors is taken first, because the terms put
+ * so far point into the scratch space. */
 const ix_poly_t *ix_mul(ix_pool_t *pool, const ix_poly_t *a,
                         const ix_poly_t *b) {
   size_t room = 0;
@@ -391,8 +409,7 @@ static bool factor_out(ix_pool_t *pool, const ix_term_t *t, const ix_term_t *m,
   const ix_atom_t **rest = pool->factors.data + pool->factors.length;
   uint32_t j = 0, n = 0;
   for (uint32_t i = 0; i < t->atom_count; i++) {
-    if (j < m->atom_count && t->atoms[i] == m->atoms[j])
-      j++;
+    if (j < m->atom_count && t->atoms[i] == m->atoms[j]) j++;
     else
       rest[n++] = t->atoms[i];
   }
@@ -402,7 +419,7 @@ static bool factor_out(ix_pool_t *pool, const ix_term_t *t, const ix_term_t *m,
   return true;
 }
 
-/* p = k * q for an integer k. */
+/* p = k * q for an integer k: all that a divisor of several terms divides. */
 static bool is_multiple(const ix_poly_t *p, const ix_poly_t *q, int64_t *out) {
   int64_t k, c;
   *out = 1;
@@ -449,8 +466,7 @@ static const ix_poly_t *split_off(ix_pool_t *pool, const ix_poly_t *p,
         whole--;
         over += c;
       }
-      if (want_rest)
-        put(pool, over, t->atoms, t->atom_count);
+      if (want_rest) put(pool, over, t->atoms, t->atom_count);
       else
         put(pool, whole, left, t->atom_count - m->atom_count);
     }
@@ -476,6 +492,9 @@ static bool division(ix_proof_t *proof, const ix_poly_t *p, const ix_poly_t *q,
   return *out_rest != NULL;
 }
 
+/* whole + floor(r/q), the floor as a number where it is known.  Only r, never
+ * p, reaches an atom: (N + 5) / 2 is (N + 1) / 2 + 2, so that forms which
+ * differ by whole divisors share the atom. */
 const ix_poly_t *ix_divide(ix_proof_t *proof, const ix_poly_t *p,
                            const ix_poly_t *q) {
   ix_pool_t *pool = proof->pool;
@@ -498,15 +517,15 @@ const ix_poly_t *ix_modulo(ix_proof_t *proof, const ix_poly_t *p,
   return of_operands(proof->pool, IX_ATOM_MOD, r, q);
 }
 
-const ix_poly_t *ix_div(ix_pool_t *pool, const ix_poly_t *p,
-                        const ix_poly_t *q, const ix_facts_t *facts) {
+const ix_poly_t *ix_div(ix_pool_t *pool, const ix_poly_t *p, const ix_poly_t *q,
+                        const ix_facts_t *facts) {
   ix_proof_t proof = ix_proof_start(pool, facts);
   return ix_divide(&proof, ix_apply_facts(pool, p, facts),
                    ix_apply_facts(pool, q, facts));
 }
 
-const ix_poly_t *ix_mod(ix_pool_t *pool, const ix_poly_t *p,
-                        const ix_poly_t *q, const ix_facts_t *facts) {
+const ix_poly_t *ix_mod(ix_pool_t *pool, const ix_poly_t *p, const ix_poly_t *q,
+                        const ix_facts_t *facts) {
   ix_proof_t proof = ix_proof_start(pool, facts);
   return ix_modulo(&proof, ix_apply_facts(pool, p, facts),
                    ix_apply_facts(pool, q, facts));

@@ -161,9 +161,8 @@ bool ix_split_linear(ix_pool_t *pool, const ix_poly_t *p, const ix_symbol_t *s,
 /* Replaces symbols, all at once.  `map` returns the replacement or NULL to
  * keep one. Floors and remainders are simplified anew under the facts. */
 typedef const ix_poly_t *(*ix_subst_fn)(void *user, const ix_symbol_t *s);
-const ix_poly_t *ix_subst(ix_pool_t *pool, const ix_poly_t *p,
-                          ix_subst_fn map, void *user,
-                          const ix_facts_t *facts);
+const ix_poly_t *ix_subst(ix_pool_t *pool, const ix_poly_t *p, ix_subst_fn map,
+                          void *user, const ix_facts_t *facts);
 
 /* Value under an assignment; false if a symbol has none, on overflow, or on
  * a divisor <= 0. */
@@ -188,7 +187,7 @@ ix_facts_t *ix_facts_create(ix_pool_t *pool);
 size_t ix_facts_mark(const ix_facts_t *facts);
 void ix_facts_release(ix_facts_t *facts, size_t mark);
 /* A `require` inequality, or what a declaration says (each dim of a parameter
- * is >= 0). A bound of one dim becomes its lower bound as well. NULL: none. */
+ * is >= 0). A lower bound of one dim narrows its range. NULL: none. */
 void ix_facts_add(ix_facts_t *facts, const ix_poly_t *nonnegative);
 /* Narrows the range of a symbol while in force (NULL: leave that end). The
  * caller knows the new end to be right. */
@@ -260,12 +259,10 @@ typedef enum ix_distinct {
  * the reads that occur in the subscripts and depend on indices (a datum not
  * listed is one value for all tuples).  SAME, UNKNOWN: *out_index is the
  * first index at fault; it may be NULL. */
-ix_distinct_t ix_prove_distinct(ix_pool_t *pool,
-                                const ix_poly_t *const *subscripts,
-                                size_t subscript_count,
-                                const ix_symbol_t *const *indices,
-                                size_t index_count, const ix_read_t *reads,
-                                size_t read_count, const ix_facts_t *facts,
-                                const ix_symbol_t **out_index);
+ix_distinct_t
+ix_prove_distinct(ix_pool_t *pool, const ix_poly_t *const *subscripts,
+                  size_t subscript_count, const ix_symbol_t *const *indices,
+                  size_t index_count, const ix_read_t *reads, size_t read_count,
+                  const ix_facts_t *facts, const ix_symbol_t **out_index);
 
 #endif

@@ -9,6 +9,7 @@ static const int64_t dim_max = 2147483647; /* L01 */
 
 /* ---- parts ------------------------------------------------------------ */
 
+/* Without atoms there is at most the constant term. */
 bool ix_is_const(const ix_poly_t *p, int64_t *out_value) {
   if (!p || p->below.has != 0) return false;
   *out_value = p->term_count ? p->terms[0].coefficient : 0;
@@ -38,6 +39,7 @@ bool ix_each_symbol(const ix_poly_t *p, ix_symbol_fn fn, void *user) {
   return true;
 }
 
+/* For ix_mentions: goes on while the symbol is another one. */
 static bool is_other(void *user, const ix_symbol_t *s) {
   return user != s;
 }
@@ -51,6 +53,8 @@ bool ix_mentions_kind(const ix_poly_t *p, ix_symbol_kind_t kind) {
   return p && (p->below.has >> kind & 1) != 0;
 }
 
+/* Sums up the terms that hold s once; whatever else holds s is then still in
+ * one of the two parts, and is found there. */
 bool ix_split_linear(ix_pool_t *pool, const ix_poly_t *p, const ix_symbol_t *s,
                      const ix_poly_t **out_coefficient,
                      const ix_poly_t **out_rest) {
@@ -123,14 +127,14 @@ typedef struct subst {
   void *user;
 } subst_t;
 
+/* Symbols are replaced; all other atoms are rebuilt from their operands. */
 static const ix_poly_t *subst_atom(void *user, const ix_atom_t *atom) {
   const subst_t *s = user;
   return atom->symbol ? s->map(s->user, atom->symbol) : NULL;
 }
 
-const ix_poly_t *ix_subst(ix_pool_t *pool, const ix_poly_t *p,
-                          ix_subst_fn map, void *user,
-                          const ix_facts_t *facts) {
+const ix_poly_t *ix_subst(ix_pool_t *pool, const ix_poly_t *p, ix_subst_fn map,
+                          void *user, const ix_facts_t *facts) {
   ix_proof_t proof = ix_proof_start(pool, facts);
   subst_t s = {map, user};
   proof.budget = IX_REBUILD_BUDGET;
@@ -139,6 +143,8 @@ const ix_poly_t *ix_subst(ix_pool_t *pool, const ix_poly_t *p,
 
 /* ---- values ----------------------------------------------------------- */
 
+/* A divisor <= 0 has no quotient: the caller asked outside the ranges under
+ * which the form was made. */
 static bool eval_atom(const ix_atom_t *a, ix_value_fn value, void *user,
                       int64_t *out) {
   int64_t p, q;
@@ -193,6 +199,8 @@ typedef struct walk {
 
 static bool poly_interval(const ix_poly_t *p, walk_t *walk, interval_t *out);
 
+/* A dim always has an interval; an index, loop variable or datum needs both
+ * ends.  Ends that are formulas count with their own intervals. */
 static bool symbol_interval(const ix_symbol_t *s, walk_t *walk,
                             interval_t *out) {
   bool is_dim = !(1u << s->kind & IX_HAS_VARYING);
@@ -206,8 +214,7 @@ static bool symbol_interval(const ix_symbol_t *s, walk_t *walk,
     out->lo = end.lo;
   }
   if (s->hi) {
-    if (!poly_interval(s->hi, walk, &end) || end.hi == INT64_MIN)
-      return false;
+    if (!poly_interval(s->hi, walk, &end) || end.hi == INT64_MIN) return false;
     if (!is_dim || end.hi - 1 < dim_max) out->hi = end.hi - 1;
   }
   walk->depth--;
@@ -220,8 +227,7 @@ static void widen(interval_t *i, int64_t value) {
   if (value > i->hi) i->hi = value;
 }
 
-static bool atom_interval(const ix_atom_t *a, walk_t *walk,
-                          interval_t *out) {
+static bool atom_interval(const ix_atom_t *a, walk_t *walk, interval_t *out) {
   interval_t p, q;
   if (a->kind == IX_ATOM_SYMBOL) return symbol_interval(a->symbol, walk, out);
   if (!poly_interval(a->p, walk, &p) || !poly_interval(a->q, walk, &q))
@@ -255,6 +261,7 @@ static bool atom_interval(const ix_atom_t *a, walk_t *walk,
   return false;
 }
 
+/* The extremes of a product lie at the ends of its factors. */
 static bool multiply(interval_t *a, interval_t b) {
   int64_t w, x, y, z;
   if (!td_mul_i64(a->lo, b.lo, &w) || !td_mul_i64(a->lo, b.hi, &x) ||
@@ -267,8 +274,7 @@ static bool multiply(interval_t *a, interval_t b) {
   return true;
 }
 
-static bool poly_interval(const ix_poly_t *p, walk_t *walk,
-                          interval_t *out) {
+static bool poly_interval(const ix_poly_t *p, walk_t *walk, interval_t *out) {
   out->lo = out->hi = 0;
   if (walk->depth > RANGE_DEPTH || walk->work++ > RANGE_WORK) return false;
   for (uint32_t i = 0; i < p->term_count; i++) {
@@ -314,10 +320,10 @@ static void print_atom(td_buf_t *out, const ix_atom_t *a, bool alone);
 /* An operand of / or %. */
 static void print_operand(td_buf_t *out, const ix_poly_t *p) {
   const ix_term_t *t = p->terms;
-  bool is_number = p->below.has == 0 &&
-                   (p->term_count == 0 || t->coefficient > 0);
-  bool is_atom = p->term_count == 1 && t->coefficient == 1 &&
-                 t->atom_count == 1;
+  bool is_number =
+      p->below.has == 0 && (p->term_count == 0 || t->coefficient > 0);
+  bool is_atom =
+      p->term_count == 1 && t->coefficient == 1 && t->atom_count == 1;
   if (is_atom) {
     print_atom(out, t->atoms[0], false);
   } else if (is_number) {
@@ -364,11 +370,10 @@ static void print_atom(td_buf_t *out, const ix_atom_t *a, bool alone) {
  * `-(a/2)` at the start of a text. */
 static void print_term(td_buf_t *out, const ix_term_t *t, bool first) {
   bool negative = t->coefficient < 0;
-  uint64_t size = negative ? 0 - (uint64_t)t->coefficient
-                           : (uint64_t)t->coefficient;
+  uint64_t size =
+      negative ? 0 - (uint64_t)t->coefficient : (uint64_t)t->coefficient;
   bool alone = size == 1 && t->atom_count == 1 && !(first && negative);
-  if (first)
-    td_buf_puts(out, negative ? "-" : "");
+  if (first) td_buf_puts(out, negative ? "-" : "");
   else
     td_buf_puts(out, negative ? " - " : " + ");
   if (size != 1 || t->atom_count == 0)
@@ -379,6 +384,7 @@ static void print_term(td_buf_t *out, const ix_term_t *t, bool first) {
   }
 }
 
+/* A missing form prints as `?`, so that messages need no case for it. */
 void ix_print(td_buf_t *out, const ix_poly_t *p) {
   uint32_t lead = 0;
   if (!p || p->term_count == 0) {

@@ -28,8 +28,7 @@ typedef struct reader {
 static bool read_value(void *user, const ix_symbol_t *s, int64_t *out) {
   const reader_t *r = user;
   size_t i = place_of(r->w, s);
-  if (i == r->w->symbol_count || (!r->made && !r->w->is_known[i]))
-    return false;
+  if (i == r->w->symbol_count || (!r->made && !r->w->is_known[i])) return false;
   *out = r->w->values[r->point][i];
   return true;
 }
@@ -40,12 +39,14 @@ bool ix_witness_eval(const ix_witness_t *w, size_t point, const ix_poly_t *p,
   return ix_eval(p, read_value, &reader, out);
 }
 
+/* While a point is being made: false if a symbol has no value yet. */
 static bool eval_known(const ix_witness_t *w, size_t point, const ix_poly_t *p,
                        int64_t *out) {
   reader_t reader = {w, point, false};
   return ix_eval(p, read_value, &reader, out);
 }
 
+/* False once there are too many symbols to give values to. */
 static bool collect(void *user, const ix_symbol_t *s) {
   ix_witness_t *w = user;
   if (place_of(w, s) < w->symbol_count) return true;
@@ -58,12 +59,14 @@ static bool is_varying(const ix_symbol_t *s) {
   return (1u << s->kind & IX_HAS_VARYING) != 0;
 }
 
+/* The same number for the same place in every run. */
 static uint64_t draw(size_t point, size_t symbol, size_t salt) {
   return td_hash_u64(symbol * 64 + salt, point * 2654435761u + 17) >> 11;
 }
 
 /* ---- dims -------------------------------------------------------------- */
 
+/* The first points are small and tight, the later ones spread out. */
 static void draw_dim(ix_witness_t *w, size_t point, size_t i) {
   static const uint64_t spans[IX_WITNESS_POINTS] = {
       1, 2, 2, 3, 3, 4, 5, 7, 9, 17, 40, 100, 1000, 100000};
@@ -127,8 +130,8 @@ static bool make_dims(ix_witness_t *w, size_t point,
 
 /* ---- indices, loop variables, data ------------------------------------- */
 
-static bool draw_varying(ix_witness_t *w, size_t point, size_t i,
-                         size_t salt) {
+/* An end of the range as often as something inside: proofs fail at ends. */
+static bool draw_varying(ix_witness_t *w, size_t point, size_t i, size_t salt) {
   static const int64_t far[] = {0, 1, 3, 1000};
   static const int64_t any[] = {-1000, -3, -1, 0, 1, 2, 5, 1000};
   uint64_t h = draw(point, i, salt);
@@ -167,6 +170,7 @@ static bool make_varying(ix_witness_t *w, size_t point, size_t salt) {
   return false;
 }
 
+/* True at points where every fact, guards included, holds. */
 static bool all_hold(const ix_witness_t *w, size_t point,
                      const ix_poly_t *const *facts, size_t fact_count) {
   for (size_t i = 0; i < fact_count; i++) {

@@ -127,8 +127,7 @@ static inline const ix_poly_t *read_factor(script_t *t) {
 static inline const ix_poly_t *read_product(script_t *t) {
   const ix_poly_t *p = read_factor(t);
   for (;;) {
-    if (take(t, "*"))
-      p = ix_mul(t->pool, p, read_factor(t));
+    if (take(t, "*")) p = ix_mul(t->pool, p, read_factor(t));
     else if (take(t, "/"))
       p = ix_div(t->pool, p, read_factor(t), t->facts);
     else if (take(t, "%"))
@@ -141,8 +140,7 @@ static inline const ix_poly_t *read_product(script_t *t) {
 static inline const ix_poly_t *read_sum(script_t *t) {
   const ix_poly_t *p = read_product(t);
   for (;;) {
-    if (take(t, "+"))
-      p = ix_add(t->pool, p, read_product(t));
+    if (take(t, "+")) p = ix_add(t->pool, p, read_product(t));
     else if (take(t, "-"))
       p = ix_sub(t->pool, p, read_product(t));
     else
@@ -215,8 +213,7 @@ static inline void run_statement(script_t *t) {
     ix_symbol_t *s = declare(t, take_name(t), IX_SYM_INDEX);
     need(t, "in");
     read_range(t, s);
-    ix_facts_extent_nonempty(t->facts, t->pool,
-                             ix_sub(t->pool, s->hi, s->lo));
+    ix_facts_extent_nonempty(t->facts, t->pool, ix_sub(t->pool, s->hi, s->lo));
   } else if (take(t, "data")) {
     ix_symbol_t *s = declare(t, take_name(t), IX_SYM_DATA);
     if (take(t, "in")) read_range(t, s);

@@ -69,8 +69,7 @@ static int64_t direct_product(direct_t *d) {
 static int64_t direct_sum(direct_t *d) {
   int64_t v = direct_product(d);
   for (;;) {
-    if (take(d->t, "+"))
-      v += direct_product(d);
+    if (take(d->t, "+")) v += direct_product(d);
     else if (take(d->t, "-"))
       v -= direct_product(d);
     else
@@ -267,8 +266,8 @@ static void test_parts(void **state) {
   assert_false(ix_mentions(p, named(&t, "i")));
   assert_true(ix_mentions_kind(p, IX_SYM_GENERIC));
   assert_false(ix_mentions_kind(p, IX_SYM_INDEX));
-  assert_true(ix_split_linear(t.pool, formula(&t, "2*N + M*N - M + 1"), n, &c,
-                              &rest));
+  assert_true(
+      ix_split_linear(t.pool, formula(&t, "2*N + M*N - M + 1"), n, &c, &rest));
   assert_ptr_equal(c, formula(&t, "M + 2"));
   assert_ptr_equal(rest, formula(&t, "1 - M"));
   assert_true(ix_split_linear(t.pool, formula(&t, "M"), n, &c, &rest));
@@ -293,8 +292,8 @@ static void test_replacement(void **state) {
   run(&t, "divides H by G; require H * K == D");
   assert_ptr_equal(formula(&t, "H % G"), formula(&t, "0"));
   assert_string_equal(text_of(&t, formula(&t, "H / G")), "H/G");
-  assert_string_equal(
-      text_of(&t, ix_apply_facts(t.pool, before, t.facts)), "G*(H/G) + 1");
+  assert_string_equal(text_of(&t, ix_apply_facts(t.pool, before, t.facts)),
+                      "G*(H/G) + 1");
   assert_ptr_equal(ix_restore_facts(t.pool,
                                     ix_apply_facts(t.pool, before, t.facts),
                                     t.facts),
@@ -302,8 +301,7 @@ static void test_replacement(void **state) {
   assert_true(proved(&t, "D == H*K"));
   assert_true(proved(&t, "D % H == 0"));
   assert_true(proved(&t, "D == G * (H/G) * K"));
-  assert_true(ix_equal(t.pool, formula(&t, "D"), formula(&t, "K*H"),
-                       t.facts));
+  assert_true(ix_equal(t.pool, formula(&t, "D"), formula(&t, "K*H"), t.facts));
   /* one such fact of a name */
   run(&t, "divides H by K");
   assert_false(proved(&t, "H % K == 0"));
@@ -331,14 +329,14 @@ static void test_substitution(void **state) {
   script_open(&t);
   run(&t, "gen N M; static P");
   one = (one_subst_t){named(&t, "N"), formula(&t, "2*P*M")};
-  assert_ptr_equal(ix_subst(t.pool, formula(&t, "N / 2 + N % 2"), one_subst,
-                            &one, NULL),
-                   formula(&t, "P*M"));
+  assert_ptr_equal(
+      ix_subst(t.pool, formula(&t, "N / 2 + N % 2"), one_subst, &one, NULL),
+      formula(&t, "P*M"));
   /* all at once: the N put in is not replaced again */
   one.to = formula(&t, "N + 1");
-  assert_ptr_equal(ix_subst(t.pool, formula(&t, "N*N + M/N"), one_subst, &one,
-                            NULL),
-                   formula(&t, "(N + 1)*(N + 1) + M/(N + 1)"));
+  assert_ptr_equal(
+      ix_subst(t.pool, formula(&t, "N*N + M/N"), one_subst, &one, NULL),
+      formula(&t, "(N + 1)*(N + 1) + M/(N + 1)"));
   one.to = formula(&t, "0");
   assert_null(ix_subst(t.pool, formula(&t, "M/N"), one_subst, &one, NULL));
   script_close(&t);
@@ -353,8 +351,8 @@ static uint64_t next_random(uint64_t *seed) {
 
 static void put_formula(uint64_t *seed, char *out, size_t room, int depth) {
   static const char *const leaves[] = {"A", "B", "i", "k", "1", "2", "5"};
-  static const char *const divisors[] = {"2", "3", "A", "(2*A)", "(i + 1)",
-                                         "(A*(B + 1))"};
+  static const char *const divisors[] = {"2",     "3",       "A",
+                                         "(2*A)", "(i + 1)", "(A*(B + 1))"};
   char a[400], b[400];
   uint64_t r = next_random(seed) % 12;
   if (depth == 0 || r == 0) {
@@ -363,8 +361,7 @@ static void put_formula(uint64_t *seed, char *out, size_t room, int depth) {
   }
   put_formula(seed, a, sizeof a, depth - 1);
   put_formula(seed, b, sizeof b, depth - 1);
-  if (r < 4)
-    snprintf(out, room, "(%s + %s)", a, b);
+  if (r < 4) snprintf(out, room, "(%s + %s)", a, b);
   else if (r < 6)
     snprintf(out, room, "(%s - %s)", a, b);
   else if (r < 8)
@@ -373,8 +370,8 @@ static void put_formula(uint64_t *seed, char *out, size_t room, int depth) {
     snprintf(out, room, "((%s) %s %s)", a, r < 10 ? "/" : "%",
              divisors[next_random(seed) % 6]);
   else
-    snprintf(out, room, "%s(%s, %s)", next_random(seed) % 2 ? "min" : "max",
-             a, b);
+    snprintf(out, room, "%s(%s, %s)", next_random(seed) % 2 ? "min" : "max", a,
+             b);
 }
 
 /* A form has the value of its text at every small assignment within the
@@ -415,11 +412,11 @@ static void test_values(void **state) {
             if (!direct_value(&t, &a, text, &want)) continue;
             assert_true(ix_eval(p, value_of, &a, &got));
             if (got != want)
-              fail_msg("%s is %lld, its form %s is %lld", text,
-                       (long long)want, text_of(&t, p), (long long)got);
+              fail_msg("%s is %lld, its form %s is %lld", text, (long long)want,
+                       text_of(&t, p), (long long)got);
             if (has_interval && (want < lo || want > hi))
-              fail_msg("%s is %lld, not in %lld .. %lld", text,
-                       (long long)want, (long long)lo, (long long)hi);
+              fail_msg("%s is %lld, not in %lld .. %lld", text, (long long)want,
+                       (long long)lo, (long long)hi);
             /* k = B - 2 - k' has the old value at k' = B - 2 - k, which is
              * in the range of k again */
             b.values[3] = v[1] - 2 - v[3];
@@ -451,14 +448,14 @@ static void test_division_identity(void **state) {
     rest = ix_mod(t.pool, p, q, t.facts);
     if (whole && rest) {
       assert_true(ix_prove_nonnegative(t.pool, rest, t.facts));
-      assert_true(ix_prove_positive(t.pool, ix_sub(t.pool, q, rest),
-                                    t.facts));
+      assert_true(ix_prove_positive(t.pool, ix_sub(t.pool, q, rest), t.facts));
     }
     script_close(&t);
   }
 }
 
-/* ---- hostile input -------------------------------------------------------- */
+/* ---- hostile input --------------------------------------------------------
+ */
 
 static void test_long_chains(void **state) {
   script_t t;
@@ -489,9 +486,9 @@ static void test_long_chains(void **state) {
   for (int r = 0; r < 1000; r++) {
     char name[20];
     snprintf(name, sizeof name, "d%d", r);
-    p = ix_add(t.pool, p,
-               ix_sym(t.pool, ix_symbol_create(t.pool, name, IX_SYM_DATA,
-                                               TD_NO_LOC)));
+    p = ix_add(
+        t.pool, p,
+        ix_sym(t.pool, ix_symbol_create(t.pool, name, IX_SYM_DATA, TD_NO_LOC)));
   }
   assert_null(p);
   script_close(&t);
