@@ -3,7 +3,7 @@
 
 #include "ir/dtype.h"
 
-/* ---- to polynomials -------------------------------------------------------- */
+/* ---- to polynomials ------------------------------------------------------ */
 
 typedef struct poly_walk {
   ix_pool_t *pool;
@@ -75,7 +75,7 @@ const ix_poly_t *tir_expr_poly(ix_pool_t *pool, td_arena_t *scratch,
   return poly_of(&w, e);
 }
 
-/* ---- hash consing ---------------------------------------------------------- */
+/* ---- hash consing -------------------------------------------------------- */
 
 typedef struct chain {
   tir_expr_t *e;
@@ -151,7 +151,7 @@ tir_expr_t *tir_intern(tir_interner_t *in, tir_expr_t *root) {
   return td_map_get_u64(&in->done, (uint64_t)(uintptr_t)root);
 }
 
-/* ---- substitution and questions --------------------------------------------- */
+/* ---- substitution and questions ------------------------------------------ */
 
 typedef struct replace {
   uint32_t count;

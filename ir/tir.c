@@ -11,7 +11,7 @@ tdsl_dtype_t tir_arithmetic(tdsl_dtype_t storage) {
   return tir_dtype_row(storage)->arithmetic;
 }
 
-/* ---- building ----------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------ */
 
 static tir_expr_t *new_expr(td_arena_t *arena, tir_x_t op, tdsl_dtype_t type,
                             uint32_t count, tir_expr_t *const *args) {
@@ -148,7 +148,7 @@ tir_expr_t **tir_node_expr(tir_node_t *node, uint32_t i) {
   return &node->body;
 }
 
-/* ---- walking -------------------------------------------------------------- */
+/* ---- walking ------------------------------------------------------------- */
 
 typedef struct frame {
   tir_expr_t *e;
@@ -194,7 +194,7 @@ void tir_walk(td_arena_t *scratch, tir_expr_t *root, tir_visit_fn visit,
   tir_walk_into(&walker, root, visit, user);
 }
 
-/* ---- rewriting ------------------------------------------------------------ */
+/* ---- rewriting ----------------------------------------------------------- */
 
 void tir_rewriter_init(tir_rewriter_t *rewriter, td_arena_t *arena,
                        tir_map_fn map, void *user) {
@@ -230,7 +230,7 @@ tir_expr_t *tir_rewrite(td_arena_t *arena, tir_expr_t *root, tir_map_fn map,
   return tir_rewrite_into(&rewriter, root);
 }
 
-/* ---- accumulation plans --------------------------------------------------- */
+/* ---- accumulation plans -------------------------------------------------- */
 
 typedef struct mentions {
   const tir_node_t *node;
@@ -270,7 +270,7 @@ void tir_assign_plan(td_arena_t *scratch, tir_node_t *node) {
     node->plan = TIR_PLAN_LANES;
 }
 
-/* ---- numbering ------------------------------------------------------------ */
+/* ---- numbering ----------------------------------------------------------- */
 
 /* Nesting of loops is bounded by the parser and by lowering (255). */
 static void number_block(tir_func_t *func, tir_block_t *block) {

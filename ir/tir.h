@@ -39,7 +39,7 @@ typedef struct tir_value tir_value_t;
 typedef struct tir_index tir_index_t;
 typedef struct tir_expr tir_expr_t;
 
-/* ---- scalar expressions ------------------------------------------------ */
+/* ---- scalar expressions -------------------------------------------------- */
 
 /* One enumerator per row of the scalar section of tir_ops.def:
  * TIR_X_CONST, TIR_X_INDEX, TIR_X_DIM, TIR_X_LOAD, then NEG NOT ABS FLOOR
@@ -48,9 +48,9 @@ typedef struct tir_expr tir_expr_t;
  * UNIFORM.  Integer DIV and MOD floor.  POW of a float takes an exponent of
  * its own type (NaN for a base < 0) or of I64 (a whole power, any base); of
  * an integer an I64 >= 0.  Constant powers 0..8 are already products (left
- * to right), -8..-1 one over them.  CAST rounds or saturates through the storage dtype `to`,
- * its result has the arithmetic type of `to`; float <-> int conversions are
- * CASTs to F32, F64 or I64. */
+ * to right), -8..-1 one over them.  CAST rounds or saturates through the
+ * storage dtype `to`, its result has the arithmetic type of `to`;
+ * float <-> int conversions are CASTs to F32, F64 or I64. */
 typedef enum tir_x {
 #define TIR_SCALAR(id, ...) TIR_X_##id,
 #include "ir/tir_ops.def"
@@ -76,7 +76,7 @@ struct tir_expr {
   tir_expr_t *const *args;  /* LOAD subscripts; UNIFORM seed, counters */
 };
 
-/* ---- values and nodes --------------------------------------------------- */
+/* ---- values and nodes ---------------------------------------------------- */
 
 struct tir_index {
   const char *name;         /* of the source; printing makes it unique */

@@ -8,7 +8,7 @@
 
 #include "ir/dtype.h"
 
-/* ---- cells ---------------------------------------------------------------------- */
+/* ---- cells --------------------------------------------------------------- */
 
 static uint64_t key_of(const void *pointer) {
   return (uint64_t)(uintptr_t)pointer;
@@ -78,7 +78,7 @@ void tir_cell_release(tir_interp_t *in, tir_cell_t *cell) {
   td_free(in->task, memory);
 }
 
-/* ---- lifetimes -------------------------------------------------------------------- */
+/* ---- lifetimes ----------------------------------------------------------- */
 
 typedef TD_VEC(const tir_node_t *) path_t;
 
@@ -157,7 +157,7 @@ static void find_deaths(tir_interp_t *in) {
   }
 }
 
-/* ---- loops ------------------------------------------------------------------------- */
+/* ---- loops --------------------------------------------------------------- */
 
 static bool run_block(tir_interp_t *in, const tir_block_t *nodes);
 
@@ -222,7 +222,7 @@ static bool run_loop(tir_interp_t *in, const tir_node_t *node) {
   return ok;
 }
 
-/* ---- blocks ------------------------------------------------------------------------ */
+/* ---- blocks -------------------------------------------------------------- */
 
 static bool run_node(tir_interp_t *in, const tir_node_t *node) {
   switch (node->kind) {
@@ -251,7 +251,7 @@ static bool run_block(tir_interp_t *in, const tir_block_t *nodes) {
   return true;
 }
 
-/* ---- entry --------------------------------------------------------------------------- */
+/* ---- entry --------------------------------------------------------------- */
 
 /* Binds a slot's value to the caller's tensor, which must have its type. */
 static void bind_slot(tir_interp_t *in, const tir_slot_t *slot,

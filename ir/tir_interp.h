@@ -78,7 +78,7 @@ typedef struct tir_interp {
   td_map_t deaths;  /* tir_node_t -> list of cells that die after it */
 } tir_interp_t;
 
-/* ---- programs ---------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------ */
 
 /* One index of a node. Lane axes vary within a block, the others are loops
  * whose position is in `at`. */
@@ -200,7 +200,7 @@ typedef struct tir_scalar {
 /* False after an R10. */
 bool tir_eval_scalar(tir_interp_t *, tir_expr_t *, tir_scalar_t *out);
 
-/* ---- scalar rules ---------------------------------------------------------------- */
+/* ---- scalar rules -------------------------------------------------------- */
 
 /* NaN if either is; of zeros the positive (negative) one. Equal numbers that
  * are not zero have equal bits, so the sign test picks either. */
@@ -229,7 +229,7 @@ static inline double tir_min_d(double x, double y) {
   return x < y ? x : y;
 }
 
-/* ---- lanes ---------------------------------------------------------------------- */
+/* ---- lanes --------------------------------------------------------------- */
 
 void tir_exec(tir_code_t *, tir_instr_t *, uint32_t n);
 
@@ -243,6 +243,11 @@ void tir_store(tir_mode_t mode, tdsl_dtype_t dtype, void *to, tir_rep_t rep,
 /* Reads one element, widened, into lane 0. */
 void tir_fetch(tir_mode_t mode, tdsl_dtype_t dtype, const void *from,
                void *reg);
+
+/* Copies lane 0 to lanes 1 .. n-1. */
+void tir_spread(tir_rep_t rep, void *reg, uint32_t n);
+/* A LOAD instruction; marks `bad` the lanes that are out of range. */
+void tir_exec_load(const tir_code_t *, tir_instr_t *, void *reg, uint32_t n);
 
 /* Accumulators of a reduction: one a lane, or one for all lanes in order. */
 typedef struct tir_fold {
@@ -261,7 +266,7 @@ void tir_fold_start(const tir_fold_t *, uint32_t n);
 void tir_fold_step(const tir_fold_t *, const void *a, const void *b,
                    const uint8_t *guard, const int64_t *places, uint32_t n);
 
-/* ---- nodes ----------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------- */
 
 /* The cell of a value; NULL only for one never defined. */
 tir_cell_t *tir_cell(tir_interp_t *, const tir_value_t *);

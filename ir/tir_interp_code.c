@@ -4,7 +4,7 @@
 #include "ir/dtype.h"
 #include "ir/tir_text.h"
 
-/* ---- affine subscripts ---------------------------------------------------------
+/* ---- affine subscripts ------------------------------------------------------
  * An integer expression c0 + sum of c[i] * index i.  Dims and scalars have
  * their values by now, so far more is affine than in the text.  Arithmetic
  * that would wrap makes an expression not affine; it is then computed lane by
@@ -147,7 +147,7 @@ static bool is_inside(const tir_code_t *code, const affine_t *f,
   return lo >= 0 && hi < extent;
 }
 
-/* ---- instructions ------------------------------------------------------------------ */
+/* ---- instructions -------------------------------------------------------- */
 
 tir_rep_t tir_rep_of(tir_mode_t mode, tdsl_dtype_t arithmetic) {
   switch (arithmetic) {
@@ -299,7 +299,7 @@ void tir_code_body(tir_code_t *code, const tir_node_t *node) {
   }
 }
 
-/* ---- programs ------------------------------------------------------------------------ */
+/* ---- programs ------------------------------------------------------------ */
 
 void tir_code_init(tir_code_t *code, tir_interp_t *in, td_arena_t *arena,
                    const tir_node_t *node, bool lane_reductions) {
@@ -450,7 +450,7 @@ void tir_code_loops(tir_code_t *code) {
   }
 }
 
-/* ---- checks ----------------------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------- */
 
 /* Marks the lanes of an operand that are wanted because lane l of the result
  * is (`when`: and this register holds `is`). */

@@ -4,7 +4,7 @@
 #include "ir/dtype.h"
 #include "ir/expr.h"
 
-/* ---- update -------------------------------------------------------------------------
+/* ---- update -----------------------------------------------------------------
  * Reads of the statement come before its writes: if the formula reads the
  * target, the new version is a copy and reads go to the old one. */
 
@@ -236,7 +236,7 @@ bool tir_run_update(tir_interp_t *in, const tir_node_t *node) {
   return ok;
 }
 
-/* ---- topk ---------------------------------------------------------------------------- */
+/* ---- topk ---------------------------------------------------------------- */
 
 typedef struct topk_row {
   const double *values; /* of a float vector, else NULL */
@@ -344,7 +344,7 @@ bool tir_run_topk(tir_interp_t *in, const tir_node_t *node) {
   return true;
 }
 
-/* ---- assert ----------------------------------------------------------------------------- */
+/* ---- assert -------------------------------------------------------------- */
 
 static void put_scalar(td_buf_t *b, const tir_scalar_t *s) {
   switch (s->rep) {

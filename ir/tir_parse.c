@@ -6,7 +6,7 @@
 /* A reproducer is a few kilobytes; what is longer was not written by us. */
 enum { MAX_TEXT_BYTES = 64 << 20 };
 
-/* ---- small parts ------------------------------------------------------------------ */
+/* ---- small parts --------------------------------------------------------- */
 
 /* `loc("name":line:column)`; without it the place in this text. */
 static td_loc_t parse_loc(tir_parser_t *p, td_loc_t here) {
@@ -38,7 +38,8 @@ static void parse_range(tir_parser_t *p, const ix_poly_t **lo,
   bool has_hi = p->now.token == TIR_T_INT || tir_at_punct(p, "-") ||
                 tir_at_punct(p, "(") || tir_at_word(p, "min") ||
                 tir_at_word(p, "max") ||
-                (p->now.token == TIR_T_WORD && td_map_get(&p->dims, p->now.word));
+                (p->now.token == TIR_T_WORD &&
+                 td_map_get(&p->dims, p->now.word) != NULL);
   if (has_hi) *hi = tir_parse_poly(p);
 }
 
@@ -100,7 +101,7 @@ static tir_value_t *parse_value(tir_parser_t *p) {
   return v;
 }
 
-/* ---- nodes -------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------- */
 
 typedef TD_VEC(tir_value_t *) values_t;
 
@@ -334,7 +335,7 @@ static void parse_block(tir_parser_t *p, tir_block_t *block, int depth) {
     parse_node(p, block, depth);
 }
 
-/* ---- functions ------------------------------------------------------------------------ */
+/* ---- functions ----------------------------------------------------------- */
 
 typedef TD_VEC(tir_slot_t) slots_t;
 typedef TD_VEC(const char *) names_t;

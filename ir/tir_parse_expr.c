@@ -11,7 +11,7 @@
  * terms, and there are at most DIVISIONS quotients, which nest inside. */
 enum { POLY_NESTING = 32, POLY_TERMS = 256, POLY_DIVISIONS = 64 };
 
-/* ---- polynomials ------------------------------------------------------------------ */
+/* ---- polynomials --------------------------------------------------------- */
 
 typedef struct poly_state {
   int depth, divisions;
@@ -39,7 +39,8 @@ static const ix_poly_t *poly_minmax(tir_parser_t *p, poly_state_t *s) {
   const ix_poly_t *b = poly_sum(p, s);
   tir_expect_punct(p, ")");
   ix_pool_t *pool = p->module->pool;
-  if (++s->divisions > POLY_DIVISIONS) tir_fail(p, "dim expression is too deep");
+  if (++s->divisions > POLY_DIVISIONS)
+    tir_fail(p, "dim expression is too deep");
   return keep(p, is_min ? ix_min(pool, a, b) : ix_max(pool, a, b));
 }
 
@@ -120,7 +121,7 @@ const ix_poly_t *tir_parse_poly(tir_parser_t *p) {
   return poly_sum(p, &s);
 }
 
-/* ---- leaves ------------------------------------------------------------------------- */
+/* ---- leaves -------------------------------------------------------------- */
 
 static tir_expr_t *at(tir_expr_t *e, td_loc_t loc) {
   e->loc = loc;
@@ -210,7 +211,7 @@ static tir_expr_t *name_use(tir_parser_t *p, td_str_t name, td_loc_t loc) {
   return at(tir_dim(p->arena, ix_sym(p->module->pool, dim)), loc);
 }
 
-/* ---- calls ---------------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 /* An open call or load. */
 typedef struct call {

@@ -25,7 +25,7 @@ typedef struct printer {
   int depth;        /* of indentation */
 } printer_t;
 
-/* ---- names ------------------------------------------------------------------ */
+/* ---- names --------------------------------------------------------------- */
 
 /* The name with every byte that cannot stand in a word replaced by `_`. Dims
  * and indices must not begin with a digit; after a % anything may. */
@@ -107,7 +107,7 @@ static void value(printer_t *p, const tir_value_t *v) {
   td_buf_printf(p->out, "%%%s", name == NULL ? "?" : name);
 }
 
-/* ---- expressions -------------------------------------------------------------- */
+/* ---- expressions --------------------------------------------------------- */
 
 static void constant(printer_t *p, const tir_expr_t *e) {
   char text[TD_F64_TEXT];
@@ -189,16 +189,18 @@ static void expr(printer_t *p, const tir_expr_t *root, bool is_let) {
       open_expr(p, e);
     }
     if (top->next == e->arg_count) {
-      if (e->arg_count > 0) td_buf_puts(p->out, e->op == TIR_X_LOAD ? "]" : ")");
+      if (e->arg_count > 0)
+        td_buf_putc(p->out, e->op == TIR_X_LOAD ? ']' : ')');
       (void)td_vec_pop(&stack);
       continue;
     }
     if (top->next > 0) td_buf_puts(p->out, ", ");
-    td_vec_push(&p->arena, &stack, (frame_t){e->args[top->next++], 0});
+    const tir_expr_t *arg = e->args[top->next++]; /* the push moves top */
+    td_vec_push(&p->arena, &stack, (frame_t){arg, 0});
   }
 }
 
-/* ---- shared expressions of a node ---------------------------------------------- */
+/* ---- shared expressions of a node ---------------------------------------- */
 
 typedef struct sharing {
   printer_t *p;
@@ -262,7 +264,7 @@ static void sep(printer_t *p, bool has_lets) {
   td_buf_puts(p->out, "    ");
 }
 
-/* ---- types, locations ----------------------------------------------------------- */
+/* ---- types, locations ---------------------------------------------------- */
 
 static void type(printer_t *p, const tir_value_t *v) {
   td_buf_puts(p->out, td_dtype_name(v->dtype));
@@ -303,7 +305,7 @@ static void declare(printer_t *p, const tir_value_t *v) {
   range(p, "in", v->lo, v->hi);
 }
 
-/* ---- nodes ------------------------------------------------------------------------ */
+/* ---- nodes --------------------------------------------------------------- */
 
 /* Indices are named per node; their words are free again after it. */
 static void indices(printer_t *p, const tir_node_t *node) {
@@ -445,7 +447,7 @@ static void block(printer_t *p, const tir_block_t *nodes) {
   for (size_t i = 0; i < nodes->length; i++) print_node(p, nodes->data[i]);
 }
 
-/* ---- functions --------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------- */
 
 static void word_or_string(printer_t *p, const char *name) {
   if (tir_is_word(td_str(name)))
@@ -465,7 +467,8 @@ static bool has_own_dim_text(printer_t *p, const tir_slot_t *slot,
 }
 
 static void slot_default(printer_t *p, const tir_slot_t *slot) {
-  tir_expr_t e = {.op = TIR_X_CONST, .type = tir_arithmetic(slot->value->dtype)};
+  tir_expr_t e = {.op = TIR_X_CONST};
+  e.type = tir_arithmetic(slot->value->dtype);
   if (tir_dtype_class(e.type) == TIR_CLASS_FLOAT)
     e.u.f64 = slot->default_f64;
   else

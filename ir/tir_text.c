@@ -17,8 +17,8 @@ static const char *const kind_rows[] = {
 };
 
 /* ORDER TIR: the rows follow tir_reduce_t. */
-static const char *const reduce_rows[] = {"",    "sum", "prod",   "max",   "min",
-                                          "any", "all", "argmax", "argmin"};
+static const char *const reduce_rows[] = {
+    "", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin"};
 _Static_assert(sizeof reduce_rows / sizeof reduce_rows[0] ==
                    TIR_REDUCE_ARGMIN + 1,
                "one word a reduction");

@@ -45,7 +45,7 @@ static void fail(verifier_t *v, td_loc_t loc, const char *format, ...) {
            v->func->name, what, name, text);
 }
 
-/* ---- polynomials ------------------------------------------------------------- */
+/* ---- polynomials --------------------------------------------------------- */
 
 static bool is_dim(const verifier_t *v, const ix_symbol_t *s) {
   for (uint32_t i = 0; i < v->func->dim_count; i++)
@@ -76,7 +76,7 @@ static void check_poly(verifier_t *v, const ix_poly_t *p, td_loc_t loc,
     fail(v, loc, "%s has a name that is not a dim of the function", what);
 }
 
-/* ---- values ------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 static void check_type(verifier_t *v, const tir_value_t *value) {
   if (tir_dtype_class(value->dtype) == TIR_CLASS_NONE)
@@ -133,7 +133,7 @@ static void check_same(verifier_t *v, const tir_value_t *a,
     fail(v, loc, "%%%s and %%%s differ in type", a->name, b->name);
 }
 
-/* ---- expressions ---------------------------------------------------------------- */
+/* ---- expressions --------------------------------------------------------- */
 
 static bool has_index(const verifier_t *v, const tir_index_t *index) {
   if (v->node == NULL) return false;
@@ -247,7 +247,7 @@ static void check_expr(verifier_t *v, tir_expr_t *e, tir_class_t wanted,
     fail(v, e->loc, "%s has the wrong type", what);
 }
 
-/* ---- nodes ------------------------------------------------------------------------ */
+/* ---- nodes --------------------------------------------------------------- */
 
 static void check_indices(verifier_t *v, const tir_node_t *node) {
   bool reduction = false;
@@ -433,7 +433,7 @@ static void check_block(verifier_t *v, const tir_block_t *nodes, int depth) {
     check_node(v, nodes->data[i], depth);
 }
 
-/* ---- functions ---------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------- */
 
 static void check_slot(verifier_t *v, uint32_t at) {
   const tir_slot_t *slot = &v->func->slots[at];

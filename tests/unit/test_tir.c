@@ -19,7 +19,7 @@
 #include "ir/tir.h"
 #include "runtime/base/num.h"
 
-/* ---- files ------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -94,7 +94,7 @@ TASK_TEST(canonical_texts) {
   }
 }
 
-/* ---- verify -------------------------------------------------------------------- */
+/* ---- verify -------------------------------------------------------------- */
 
 TASK_TEST(refused_texts) {
   const char *files[128];
@@ -120,7 +120,7 @@ TASK_TEST(refused_texts) {
   }
 }
 
-/* ---- interpreter on files --------------------------------------------------------- */
+/* ---- interpreter on files ------------------------------------------------ */
 
 static void run_function(td_task_t *task, const tir_module_t *m,
                      const tir_func_t *f, tir_mode_t mode, bool reversed) {
@@ -157,12 +157,13 @@ TASK_TEST(semantics) {
     want_identity(task, &task->arena, m);
     for (uint32_t k = 0; k < m->func_count; k++, run++)
       for (int way = 0; way < 4; way++)
-        run_function(task, m, m->funcs[k], way & 1 ? TIR_F64 : TIR_F32, way >= 2);
+        run_function(task, m, m->funcs[k], way & 1 ? TIR_F64 : TIR_F32,
+                     way >= 2);
   }
   assert_true(run > 50);
 }
 
-/* ---- modules by hand --------------------------------------------------------------- */
+/* ---- modules by hand ----------------------------------------------------- */
 
 typedef struct hand {
   td_task_t *task;
@@ -337,7 +338,7 @@ TASK_TEST(state_in_place) {
   assert_true(*(float *)t[1].data == 3 && *(float *)t[2].data == 5);
 }
 
-/* ---- expressions ------------------------------------------------------------------- */
+/* ---- expressions --------------------------------------------------------- */
 
 static void count_visits(void *user, tir_expr_t *e) {
   (void)e;
@@ -462,7 +463,7 @@ TASK_TEST(dtypes) {
   }
 }
 
-/* ---- size and depth ------------------------------------------------------------------ */
+/* ---- size and depth ------------------------------------------------------ */
 
 enum { TERMS = 200000 };
 
