@@ -5,7 +5,7 @@
 
 /* "uniform" makes elements that the file does not hold, so they are bounded
    over the whole document: enough for tests, which they are for. */
-#define MOST_UNIFORM ((size_t)1 << 24)
+#define MOST_UNIFORM ((size_t)1 << 20)
 
 /* -- one tensor -- */
 
