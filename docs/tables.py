@@ -74,15 +74,19 @@ def operations():
 
 def passes():
     source = "passes/passes.def"
-    found = rows(source, "PASS") or rows(source, "PASS_ROW")
+    found = rows(source, "PASS")
     if not found:
         return None
-    body = [["`%s`" % row[0]] + row[1:] for row in found]
-    width = max(len(row) for row in body)
-    head = ["pass", "level", "numerics", "optional", "meaning"]
-    head = head[:width - 1] + ["meaning"] if width < 5 else head
-    return NOTE % source + "\n# Passes\n\n" + table(
-        head + [""] * (width - len(head)), body)
+    body = [("`%s`" % name, level, numerics.lower(),
+             "yes" if optional == "true" else "no", sentence)
+            for _, name, level, numerics, optional, sentence in found]
+    return NOTE % source + """
+# Passes
+
+`TDSL_DISABLE_PASS=NAME,NAME` leaves out optional ones; the answer may change
+only within the numerics class.
+
+""" + table(("pass", "level", "numerics", "optional", "does"), body)
 
 
 PAGES = {"errors.md": errors, "knobs.md": knobs, "operations.md": operations,

@@ -1,8 +1,21 @@
 """Relations over the whole corpus that need no expected value: passes on and
 off, the same text twice, accepted by check."""
+import json
 import os
+import sys
 
 import vectors
+from compare import equal_bits
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "lint"))
+from _tree import rows  # noqa: E402
+
+
+def optional_passes():
+    """[(name, numerics class)]"""
+    return [(row[1], row[3]) for row in rows("passes/passes.def", "PASS")
+            if row[4] == "true"]
 
 
 def discover(env):
@@ -17,6 +30,16 @@ def discover(env):
         path = os.path.join(env.stdlib, name)
         out.append(("frontend", "check.%s" % name, run_check,
                     ("check.%s" % name, path), 1))
+    for program in vectors.PROGRAMS:
+        cases = vectors.load(env, program)["cases"]
+        for index, case in enumerate(cases):
+            if "sequence" in case:
+                continue
+            name = "passes.%s.%s" % (program, case["name"])
+            out.append(("passes", name, run_passes,
+                        (name, program, index, index == len(cases) // 2), 8))
+        out.append(("exec", "same.%s" % program, run_same_text,
+                    ("same.%s" % program, program), 4))
     return out
 
 
@@ -25,3 +48,78 @@ def run_check(env, name, path):
     good = code == 0 and "error[" not in out
     return [(name, "pass" if good else "fail",
              "exit status %d\n%s" % (code, out))]
+
+
+def run_passes(env, name, program, index, singly):
+    """The same bits with every optional pass off, and, for one case of a
+    program, with each of them off alone. Passes of another class than
+    bitwise would need a bound here; there is none yet."""
+    source = vectors.program_path(env, program)
+    case = vectors.load(env, program)["cases"][index]
+    passes = optional_passes()
+    if not passes or any(p[1] != "BITWISE" for p in passes):
+        return [(name, "fail", "passes.def: %r" % passes)]
+    sets = [[p[0] for p in passes]]
+    if singly:
+        sets += [[p[0]] for p in passes]
+    results = []
+
+    def call(folder, off):
+        extra = {"TDSL_DISABLE_PASS": ",".join(off)} if off else None
+        got, state = vectors.run_once(env, source, case, case["args"], "cpu",
+                                      folder, extra=extra)
+        return dict(got, **{"state." + k: v for k, v in state.items()})
+
+    with env.scratch() as folder:
+        try:
+            plain = call(folder, None)
+        except vectors.Refused as refused:
+            return [(name, "skip", str(refused))]
+        except (RuntimeError, ValueError, OSError) as error:
+            return [(name, "fail", str(error))]
+        for off in sets:
+            title = "%s-%s" % (name, off[0] if len(off) == 1 else "all")
+            try:
+                out = equal_bits(call(folder, off), plain)
+                if not plain:
+                    out = ["nothing was compared"]
+            except (vectors.Refused, RuntimeError, ValueError,
+                    OSError) as error:
+                out = [str(error)]
+            results.append((title, "fail" if out else "pass",
+                            "\n".join(out)))
+    return results
+
+
+def run_same_text(env, name, program):
+    """Every text stage is the same bytes from another folder, in another
+    locale and time zone."""
+    source = vectors.program_path(env, program)
+    case = vectors.load(env, program)["cases"][0]
+    results = []
+    with env.scratch() as folder:
+        dims = []
+        for dim, value in (case.get("dims") or {}).items():
+            dims += ["--dim", "%s=%s" % (dim, value)]
+        if case.get("config"):
+            config = os.path.join(folder, "config.json")
+            with open(config, "w") as f:
+                f.write(json.dumps(case["config"]))
+            dims += ["--config", config]
+        for stage in ("tokens", "ast", "tir", "kir", "llvm", "plan"):
+            command = ["dump", stage, source, "--lib", env.stdlib, "--mesh",
+                       "none", "--entry", case["fn"]] + dims
+            first = env.tdslc(command, env.root)
+            second = env.tdslc(command, folder, extra={
+                "LC_ALL": "C", "TZ": "Asia/Kolkata", "HOME": folder})
+            title = "%s.%s" % (name, stage)
+            if "error[B01]" in first[1]:
+                results.append((title, "skip", first[1].split("\n")[0]))
+                continue
+            good = first == second and first[0] == 0 and first[1]
+            results.append((title, "pass" if good else "fail",
+                            "exit statuses %d, %d\n%s" % (
+                                first[0], second[0],
+                                first[1][:2000] if first[0] else
+                                "the texts differ")))
+    return results

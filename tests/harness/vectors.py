@@ -31,7 +31,7 @@ class Refused(Exception):
     """The program is fine and this version says that it cannot compile it."""
 
 
-def run_once(env, source, case, args, device, folder, more=()):
+def run_once(env, source, case, args, device, folder, more=(), extra=None):
     """(results, state) of one call; Refused with B01; RuntimeError else."""
     given = os.path.join(folder, "case.json")
     result = os.path.join(folder, "out.json")
@@ -49,7 +49,7 @@ def run_once(env, source, case, args, device, folder, more=()):
         command += ["--config", config]
     if os.path.exists(result):
         os.remove(result)
-    code, out = env.tdslc(command + list(more), folder)
+    code, out = env.tdslc(command + list(more), folder, extra=extra)
     if code in (1, 4) and "error[B01]" in out:
         raise Refused(out.strip().split("\n")[0])
     if code != 0:
