@@ -454,29 +454,22 @@ static uint64_t next_random(uint64_t *seed) {
 }
 
 /* A random formula over A B (dims), i j k. */
-static void put_formula(uint64_t *seed, char *out, size_t room, int depth) {
+static const char *make_formula(script_t *t, uint64_t *seed, int depth) {
   static const char *const leaves[] = {"A", "B", "i", "j", "k", "1", "2", "3"};
   static const char *const divisors[] = {"2", "3", "A", "4"};
-  char a[200], b[200];
   uint64_t r = next_random(seed) % 10;
-  if (depth == 0 || r == 0) {
-    snprintf(out, room, "%s", leaves[next_random(seed) % 8]);
-    return;
-  }
-  put_formula(seed, a, sizeof a, depth - 1);
-  put_formula(seed, b, sizeof b, depth - 1);
-  if (r < 4) snprintf(out, room, "(%s + %s)", a, b);
-  else if (r < 6)
-    snprintf(out, room, "(%s - %s)", a, b);
-  else if (r == 6)
-    snprintf(out, room, "%s*%s", a, b);
-  else if (r == 7)
-    snprintf(out, room, "((%s) / %s)", a, divisors[next_random(seed) % 4]);
-  else if (r == 8)
-    snprintf(out, room, "((%s) %% %s)", a, divisors[next_random(seed) % 4]);
-  else
-    snprintf(out, room, "%s(%s, %s)", next_random(seed) % 2 ? "min" : "max", a,
-             b);
+  const char *a, *b;
+  if (depth == 0 || r == 0) return leaves[next_random(seed) % 8];
+  a = make_formula(t, seed, depth - 1);
+  b = make_formula(t, seed, depth - 1);
+  if (r == 7 || r == 8)
+    return td_arena_printf(&t->arena, "((%s) %s %s)", a, r == 7 ? "/" : "%",
+                           divisors[next_random(seed) % 4]);
+  if (r == 9)
+    return td_arena_printf(&t->arena, "%s(%s, %s)",
+                           next_random(seed) % 2 ? "min" : "max", a, b);
+  if (r == 6) return td_arena_printf(&t->arena, "%s*%s", a, b);
+  return td_arena_printf(&t->arena, "(%s %s %s)", a, r < 4 ? "+" : "-", b);
 }
 
 /* Whether p >= 0 at every small assignment that meets the ranges of
@@ -508,16 +501,16 @@ static void test_soundness(void **state) {
   size_t proved_count = 0, true_count = 0, count = 0;
   (void)state;
   for (int round = 0; round < 2500; round++) {
-    char claim[300], fact[300], guard[300];
+    const char *claim, *fact, *guard;
     const ix_poly_t *p, *f, *g;
     bool is_proved, is_true;
     script_t t;
     script_open(&t);
     run(&t, "static A; gen B; index i in 0 .. A; index j in 1 .. B + 1;"
             "data k in 0-1 .. A + B");
-    put_formula(&seed, fact, sizeof fact, 2);
-    put_formula(&seed, guard, sizeof guard, 2);
-    put_formula(&seed, claim, sizeof claim, 3);
+    fact = make_formula(&t, &seed, 2);
+    guard = make_formula(&t, &seed, 2);
+    claim = make_formula(&t, &seed, 3);
     f = formula(&t, fact);
     ix_facts_guard(t.facts, f);
     g = formula(&t, guard);
@@ -591,128 +584,6 @@ static void test_many_facts(void **state) {
   script_close(&t);
 }
 
-/* ---- element updates (5.2) ---------------------------------------------- */
-
-static ix_distinct_t distinct(script_t *t, const char *subscripts,
-                              const char *indices, const ix_read_t *reads,
-                              size_t read_count, const char **out_culprit) {
-  const ix_poly_t *subs[8];
-  const ix_symbol_t *names[8], *culprit = NULL;
-  size_t n = 0, m = 0;
-  ix_distinct_t answer;
-  for (t->at = indices, skip_blanks(t); *t->at; skip_blanks(t))
-    names[m++] = named(t, take_name(t));
-  t->at = subscripts;
-  do subs[n++] = read_sum(t);
-  while (take(t, ","));
-  answer = ix_prove_distinct(t->pool, subs, n, names, m, reads, read_count,
-                             t->facts, &culprit);
-  *out_culprit = culprit ? culprit->name : "";
-  return answer;
-}
-
-static void test_distinct(void **state) {
-  static const struct {
-    const char *script, *subscripts, *indices, *culprit;
-    ix_distinct_t want;
-  } cases[] = {
-      {"gen N; index i in 0 .. N", "i", "i", "", IX_DISTINCT_PROVED},
-      {"gen N; index i in 0 .. N", "N - 1 - i", "i", "", IX_DISTINCT_PROVED},
-      {"gen N; index i in 0 .. N", "3*i + 2", "i", "", IX_DISTINCT_PROVED},
-      /* E11 of the vectors */
-      {"gen N; index i in 0 .. N", "i / 2", "i", "i", IX_DISTINCT_SAME},
-      {"gen N; index i in 0 .. N", "i % 4", "i", "i", IX_DISTINCT_SAME},
-      {"gen N; index i in 0 .. N; index j in 0 .. N", "i", "i j", "j",
-       IX_DISTINCT_SAME},
-      /* accepted: c[i / M, i % M] */
-      {"gen N M; index i in 0 .. N*M", "i / M, i % M", "i", "",
-       IX_DISTINCT_PROVED},
-      {"gen N M; index i in 0 .. N*M", "(i + 5) / 2, (i + 5) % 2", "i", "",
-       IX_DISTINCT_PROVED},
-      {"gen N M; index i in 0 .. N*M", "i / 2, i % 3", "i", "i",
-       IX_DISTINCT_UNKNOWN},
-      /* c*i + j with j in 0 .. c */
-      {"gen N M; index i in 0 .. N; index j in 0 .. M", "i*M + j", "i j", "",
-       IX_DISTINCT_PROVED},
-      {"gen N M; index i in 0 .. N; index j in 0 .. M + 1", "i*M + j", "i j",
-       "i", IX_DISTINCT_UNKNOWN},
-      {"gen N; index i in 0 .. N; index j in 0 .. 3", "2*i + j", "i j", "i",
-       IX_DISTINCT_UNKNOWN},
-      {"gen N; index i in 0 .. N; index j in 0 .. 3", "3*i + j", "i j", "",
-       IX_DISTINCT_PROVED},
-      {"gen N M K; index i in 0 .. N; index j in 0 .. M; index k in 0 .. K",
-       "(i*M + j)*K + k", "i j k", "", IX_DISTINCT_PROVED},
-      {"gen N; index i in 0 .. N; index j in 0 .. 2", "2*i - j", "i j", "",
-       IX_DISTINCT_PROVED},
-      {"gen N; index i in 0 .. N; index j in 0 .. N", "i + j", "i j", "i",
-       IX_DISTINCT_UNKNOWN},
-      /* a later subscript tells what an earlier one needs */
-      {"gen N; index i in 0 .. N; index j in 0 .. N", "i + j, j", "i j", "",
-       IX_DISTINCT_PROVED},
-      /* one value */
-      {"gen N; index i in 0 .. N; index j in 0 .. 1", "i", "i j", "",
-       IX_DISTINCT_PROVED},
-      {"index i in 0 .. 9; guard i == 3", "7", "i", "", IX_DISTINCT_PROVED},
-      /* a coefficient that may be zero */
-      {"gen N M; index i in 0 .. N", "M*i", "i", "i", IX_DISTINCT_UNKNOWN},
-      {"gen N; static M; index i in 0 .. N", "M*i", "i", "",
-       IX_DISTINCT_PROVED},
-      {"gen N; index i in 0 .. N; data z", "z*i", "i", "i",
-       IX_DISTINCT_UNKNOWN},
-      {"gen N; index i in 0 .. N", "i*i", "i", "i", IX_DISTINCT_UNKNOWN},
-      {"gen N; index i in 0 .. N", "max(i, 3)", "i", "i", IX_DISTINCT_UNKNOWN},
-  };
-  (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    script_t t;
-    const char *culprit;
-    ix_distinct_t got;
-    script_open(&t);
-    run(&t, cases[i].script);
-    got =
-        distinct(&t, cases[i].subscripts, cases[i].indices, NULL, 0, &culprit);
-    if (got != cases[i].want || strcmp(culprit, cases[i].culprit) != 0)
-      fail_msg("%s | [%s]: got %d %s", cases[i].script, cases[i].subscripts,
-               (int)got, culprit);
-    script_close(&t);
-  }
-}
-
-static void test_distinct_data(void **state) {
-  script_t t;
-  const char *culprit;
-  const ix_symbol_t *b, *i;
-  ix_read_t reads[2];
-  (void)state;
-  script_open(&t);
-  run(&t, "gen B S Q N; index b in 0 .. B; index t in 0 .. Q;"
-          "index i in 0 .. N; data pos in 0 .. S - Q + 1; data p in 0 .. N");
-  b = named(&t, "b");
-  i = named(&t, "i");
-  reads[0] = (ix_read_t){named(&t, "pos"), &b, 1};
-  reads[1] = (ix_read_t){named(&t, "p"), &i, 1};
-  /* c.k[b, pos[b] + t] of llama.tdsl */
-  assert_int_equal(distinct(&t, "b, pos + t", "b t", reads, 2, &culprit),
-                   IX_DISTINCT_PROVED);
-  /* without b the start is not known; c[p[i]] is a permutation at best */
-  assert_int_equal(distinct(&t, "pos + t", "b t", reads, 2, &culprit),
-                   IX_DISTINCT_UNKNOWN);
-  assert_int_equal(distinct(&t, "pos + t, b + t", "b t", reads, 2, &culprit),
-                   IX_DISTINCT_UNKNOWN);
-  assert_int_equal(distinct(&t, "p", "i", reads, 2, &culprit),
-                   IX_DISTINCT_UNKNOWN);
-  assert_string_equal(culprit, "i");
-  /* paged_write of attention.tdsl: slot[b] / P, slot[b] % P */
-  assert_int_equal(distinct(&t, "p / 16, p % 16", "i", reads, 2, &culprit),
-                   IX_DISTINCT_UNKNOWN);
-  assert_int_equal(distinct(&t, "p / 16, i", "i", reads, 2, &culprit),
-                   IX_DISTINCT_PROVED);
-  /* a datum that is one value for all tuples */
-  assert_int_equal(distinct(&t, "p + t", "t", NULL, 0, &culprit),
-                   IX_DISTINCT_PROVED);
-  script_close(&t);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_error_vectors),
@@ -726,8 +597,6 @@ int main(void) {
       cmocka_unit_test(test_soundness),
       cmocka_unit_test(test_work_is_bounded),
       cmocka_unit_test(test_many_facts),
-      cmocka_unit_test(test_distinct),
-      cmocka_unit_test(test_distinct_data),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

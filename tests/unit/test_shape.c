@@ -349,29 +349,23 @@ static uint64_t next_random(uint64_t *seed) {
   return *seed >> 8;
 }
 
-static void put_formula(uint64_t *seed, char *out, size_t room, int depth) {
+static const char *make_formula(script_t *t, uint64_t *seed, int depth) {
   static const char *const leaves[] = {"A", "B", "i", "k", "1", "2", "5"};
   static const char *const divisors[] = {"2",     "3",       "A",
                                          "(2*A)", "(i + 1)", "(A*(B + 1))"};
-  char a[400], b[400];
   uint64_t r = next_random(seed) % 12;
-  if (depth == 0 || r == 0) {
-    snprintf(out, room, "%s", leaves[next_random(seed) % 7]);
-    return;
-  }
-  put_formula(seed, a, sizeof a, depth - 1);
-  put_formula(seed, b, sizeof b, depth - 1);
-  if (r < 4) snprintf(out, room, "(%s + %s)", a, b);
-  else if (r < 6)
-    snprintf(out, room, "(%s - %s)", a, b);
-  else if (r < 8)
-    snprintf(out, room, "%s*%s", a, b);
-  else if (r < 11)
-    snprintf(out, room, "((%s) %s %s)", a, r < 10 ? "/" : "%",
-             divisors[next_random(seed) % 6]);
-  else
-    snprintf(out, room, "%s(%s, %s)", next_random(seed) % 2 ? "min" : "max", a,
-             b);
+  const char *a, *b;
+  if (depth == 0 || r == 0) return leaves[next_random(seed) % 7];
+  a = make_formula(t, seed, depth - 1);
+  b = make_formula(t, seed, depth - 1);
+  if (r >= 8 && r < 11)
+    return td_arena_printf(&t->arena, "((%s) %s %s)", a, r < 10 ? "/" : "%",
+                           divisors[next_random(seed) % 6]);
+  if (r == 11)
+    return td_arena_printf(&t->arena, "%s(%s, %s)",
+                           next_random(seed) % 2 ? "min" : "max", a, b);
+  if (r >= 6) return td_arena_printf(&t->arena, "%s*%s", a, b);
+  return td_arena_printf(&t->arena, "(%s %s %s)", a, r < 4 ? "+" : "-", b);
 }
 
 /* A form has the value of its text at every small assignment within the
@@ -382,7 +376,7 @@ static void test_values(void **state) {
   size_t count = 0;
   (void)state;
   for (int round = 0; round < 1500; round++) {
-    char text[1000];
+    const char *text;
     const ix_poly_t *p, *moved;
     assignment_t a;
     script_t t;
@@ -391,7 +385,7 @@ static void test_values(void **state) {
     bool has_interval;
     script_open(&t);
     run(&t, "static A; dyn B 3; index i in 0 .. A; data k in 0-2 .. B + 1");
-    put_formula(&seed, text, sizeof text, 4);
+    text = make_formula(&t, &seed, 4);
     p = formula(&t, text);
     if (!p) {
       script_close(&t);
@@ -436,12 +430,12 @@ static void test_division_identity(void **state) {
   uint64_t seed = 99;
   (void)state;
   for (int round = 0; round < 400; round++) {
-    char text[1000];
+    const char *text;
     const ix_poly_t *p, *q, *whole, *rest;
     script_t t;
     script_open(&t);
     run(&t, "static A; dyn B 3; index i in 0 .. A; data k in 0-2 .. B + 1");
-    put_formula(&seed, text, sizeof text, 3);
+    text = make_formula(&t, &seed, 3);
     p = formula(&t, text);
     q = formula(&t, divisors[round % 5]);
     whole = ix_div(t.pool, p, q, t.facts);
