@@ -226,6 +226,10 @@ static const ix_symbol_t *compared(ix_pool_t *pool, const ix_poly_t *p,
   return *out_rest ? found->atoms[0]->symbol : NULL;
 }
 
+/* Ranges within ranges (loops whose ends are loop variables) that are known to
+ * hold something because the innermost one does. */
+enum { NONEMPTY_NESTING = 16 };
+
 /* True if the fact went into the range of a symbol. */
 static bool narrow_by(ix_facts_t *facts, const ix_poly_t *p) {
   ix_pool_t *pool = facts->pool;
@@ -246,7 +250,11 @@ static bool narrow_by(ix_facts_t *facts, const ix_poly_t *p) {
   /* Where this guard holds the range holds the value of s. */
   now = ix_symbol_lo(s, facts);
   end = ix_symbol_hi(s, facts);
-  if (now && end) ix_facts_extent_nonempty(facts, pool, ix_sub(pool, end, now));
+  if (now && end && facts->nesting < NONEMPTY_NESTING) {
+    facts->nesting++;
+    ix_facts_extent_nonempty(facts, pool, ix_sub(pool, end, now));
+    facts->nesting--;
+  }
   return true;
 }
 

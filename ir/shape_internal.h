@@ -42,6 +42,7 @@ struct ix_facts {
   ix_pool_t *pool;
   TD_VEC(ix_fact_t) log;
   size_t equal_count;
+  uint32_t nesting; /* of ranges being narrowed, see facts.c */
 };
 
 /* One run of the procedure.  Work is counted so that no input is slow: when
