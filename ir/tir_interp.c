@@ -105,6 +105,19 @@ static void note_load(void *user, tir_expr_t *e) {
   if (e->op == TIR_X_LOAD) note_read(user, e->u.value);
 }
 
+/* An assert also reads what explains its failure, if that is still there. */
+static void note_all(void *user, tir_expr_t *e) {
+  lifetimes_t *lt = user;
+  const tir_node_t *all = tir_asserted_all(e);
+  if (all == NULL || tir_cell(lt->in, e->u.value)->depth + 1 != lt->path.length)
+    return;
+  td_arena_t scratch;
+  td_arena_init(&scratch, lt->in->task);
+  tir_walk(&scratch, all->body, note_load, lt);
+  if (all->guard != NULL) tir_walk(&scratch, all->guard, note_load, lt);
+  td_arena_free_all(&scratch);
+}
+
 static void note_block(lifetimes_t *lt, const tir_block_t *nodes);
 
 static void note_node(lifetimes_t *lt, tir_node_t *node) {
@@ -114,6 +127,8 @@ static void note_node(lifetimes_t *lt, tir_node_t *node) {
   td_arena_init(&scratch, in->task);
   for (uint32_t i = 0; i < tir_node_expr_count(node); i++)
     tir_walk(&scratch, *tir_node_expr(node, i), note_load, lt);
+  if (node->kind == TIR_ASSERT)
+    tir_walk(&scratch, node->body, note_all, lt);
   td_arena_free_all(&scratch);
   for (uint32_t i = 0; i < node->operand_count; i++)
     note_read(lt, node->operands[i]);

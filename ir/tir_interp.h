@@ -156,6 +156,7 @@ typedef struct tir_code {
   uint32_t level_count;
   uint32_t *level_first; /* into order; level_count + 1 entries */
   uint32_t width;        /* lanes of a register */
+  int64_t most;          /* no block is longer than this */
   unsigned char *data;   /* registers, width * 8 bytes each */
   /* Roots. A sum whose body is a product has factors instead of a body. */
   uint32_t guard, body, factor_a, factor_b;
@@ -281,5 +282,9 @@ bool tir_run_map(tir_interp_t *, const tir_node_t *);
 bool tir_run_update(tir_interp_t *, const tir_node_t *);
 bool tir_run_topk(tir_interp_t *, const tir_node_t *);
 bool tir_run_assert(tir_interp_t *, const tir_node_t *);
+/* The reduce.all node of the same block whose bool an assert reads as a
+ * whole, NULL if e is something else: a failure is explained by its tuples,
+ * so what it reads must live until the assert. */
+const tir_node_t *tir_asserted_all(const tir_expr_t *e);
 
 #endif

@@ -312,6 +312,7 @@ void tir_code_init(tir_code_t *code, tir_interp_t *in, td_arena_t *arena,
   td_map_init(&code->regs, arena);
   td_map_init(&code->affines, arena);
   code->level_count = 3;
+  code->most = 1;
   if (node == NULL) return;
   code->axis_count = node->index_count;
   code->axes = TD_NEW_ARRAY(arena, tir_axis_t, node->index_count);
@@ -321,6 +322,7 @@ void tir_code_init(tir_code_t *code, tir_interp_t *in, td_arena_t *arena,
     axis->index = node->indices[i];
     axis->extent = tir_extent(in, axis->index->extent);
     axis->is_lane = axis->index->is_reduction == lane_reductions;
+    if (axis->is_lane && code->most < TIR_WIDTH) code->most *= axis->extent;
     /* Loops over parallel indices are outside the blocks of lanes, loops
      * over reduction indices inside. */
     if (lane_reductions)
@@ -350,17 +352,18 @@ static void sort_by_level(tir_code_t *code) {
 }
 
 /* Few lanes for long programs: all registers together stay within 4 MiB, or
- * have 8 lanes. */
-static uint32_t choose_width(size_t registers) {
+ * have 8 lanes. No more than there are tuples. */
+static uint32_t choose_width(size_t registers, int64_t most) {
   size_t width = ((size_t)4 << 20) / 8 / (registers + 1);
-  if (width > TIR_WIDTH) return TIR_WIDTH;
+  if (width > TIR_WIDTH) width = TIR_WIDTH;
+  if ((uint64_t)most < width) width = (size_t)most + 7;
   return width < 8 ? 8 : (uint32_t)(width / 8 * 8);
 }
 
 void tir_code_finish(tir_code_t *code) {
   size_t count = code->instrs.length;
   sort_by_level(code);
-  code->width = choose_width(count);
+  code->width = choose_width(count, code->most);
   code->data = td_arena_alloc_array(code->arena, count, code->width * 8);
   for (size_t i = 0; i < code->accesses.length; i++) {
     tir_access_t *access = code->accesses.data[i];

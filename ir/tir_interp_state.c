@@ -1,4 +1,4 @@
-/* tir_interp_state.c: runs update, topk and assert nodes. */
+/* tir_interp_state.c: runs update and topk nodes. */
 #include "ir/tir_interp.h"
 
 #include "ir/dtype.h"
@@ -342,55 +342,4 @@ bool tir_run_topk(tir_interp_t *in, const tir_node_t *node) {
   }
   td_arena_free_all(&arena);
   return true;
-}
-
-/* ---- assert -------------------------------------------------------------- */
-
-static void put_scalar(td_buf_t *b, const tir_scalar_t *s) {
-  switch (s->rep) {
-  case TIR_REP_S: td_buf_f32(b, (float)s->f64); break;
-  case TIR_REP_D: td_buf_f64(b, s->f64); break;
-  case TIR_REP_I: td_buf_printf(b, "%lld", (long long)s->i64); break;
-  case TIR_REP_B: td_buf_puts(b, s->i64 != 0 ? "true" : "false"); break;
-  }
-}
-
-static bool is_comparison(tir_x_t op) {
-  return op >= TIR_X_EQ && op <= TIR_X_GE; /* ORDER TIR */
-}
-_Static_assert(TIR_X_GE == TIR_X_EQ + 5, "ORDER TIR: the six comparisons");
-
-/* The comparison that made the condition false: of `and` the operand that
- * failed. NULL if the condition has another form. */
-static tir_expr_t *culprit(tir_interp_t *in, tir_expr_t *e) {
-  tir_scalar_t left;
-  while (e->op == TIR_X_AND) {
-    if (!tir_eval_scalar(in, e->args[0], &left)) return NULL;
-    e = e->args[left.i64 == 0 ? 0 : 1];
-  }
-  return is_comparison(e->op) ? e : NULL;
-}
-
-bool tir_run_assert(tir_interp_t *in, const tir_node_t *node) {
-  tir_scalar_t s, left, right;
-  if (!tir_eval_scalar(in, node->body, &s)) return false;
-  if (s.i64 != 0) return true;
-  td_diag_t *d =
-      node->text == NULL
-          ? td_diag(in->task, TD_R06, node->loc, "assertion failed")
-          : td_diag(in->task, TD_R06, node->loc, "assertion failed: %s",
-                    node->text);
-  tir_expr_t *e = culprit(in, node->body);
-  if (e == NULL || !tir_eval_scalar(in, e->args[0], &left) ||
-      !tir_eval_scalar(in, e->args[1], &right))
-    return false;
-  td_buf_t b;
-  td_buf_init(&b, in->task);
-  td_buf_puts(&b, "left is ");
-  put_scalar(&b, &left);
-  td_buf_puts(&b, ", right is ");
-  put_scalar(&b, &right);
-  td_diag_note(d, "%s", b.data);
-  td_buf_free(&b);
-  return false;
 }

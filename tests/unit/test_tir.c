@@ -163,6 +163,43 @@ TASK_TEST(semantics) {
   assert_true(run > 50);
 }
 
+/* A failure shows both sides of the comparison at fault. */
+TASK_TEST(explained_failures) {
+  static const char text[] =
+      "test func @a() {\n"
+      "  %x: f32[300] = map [i in 300] mul(0.5, cast.f32(i))\n"
+      "  %ok: bool = reduce.all [; i in 300, j in 2] where gt(i, 250) "
+      "lt(%x[i], add(140.0, cast.f32(j)))\n"
+      "  assert and(true, %ok) \"small\"\n"
+      "}\n"
+      "test func @b() {\n"
+      "  %n: i64 = map [] 7\n"
+      "  assert and(eq(%n, 7), ge(%n, 8))\n"
+      "}\n"
+      "test func @c() {\n"
+      "  assert not(true)\n"
+      "}\n";
+  static const char *const texts[] = {"assertion failed: small",
+                                      "assertion failed", "assertion failed"};
+  /* 0.5 * 280 is the first that is not below 140. */
+  static const char *const notes[] = {
+      "at i = 280, j = 0: left is 140, right is 140",
+      "left is 7, right is 8", NULL};
+  (void)arg;
+  tir_module_t *m = parse(task, &task->arena, "text", td_str(text));
+  assert_non_null(m);
+  for (uint32_t i = 0; i < m->func_count; i++) {
+    tir_interp_options_t options = {TIR_F32, 1, false};
+    assert_false(tir_interpret(task, &task->arena, m, m->funcs[i], NULL, NULL,
+                               &options));
+    const td_diag_t *d = task->diags.data[i];
+    assert_int_equal(d->id, TD_R06);
+    assert_string_equal(d->text, texts[i]);
+    assert_int_equal(d->notes.length, notes[i] != NULL ? 1 : 0);
+    if (notes[i] != NULL) assert_string_equal(d->notes.data[0], notes[i]);
+  }
+}
+
 /* ---- modules by hand ----------------------------------------------------- */
 
 typedef struct hand {
@@ -640,6 +677,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(canonical_texts), cmocka_unit_test(refused_texts),
       cmocka_unit_test(semantics),       cmocka_unit_test(build_print_run),
+      cmocka_unit_test(explained_failures),
       cmocka_unit_test(swapped_state),   cmocka_unit_test(state_in_place),
       cmocka_unit_test(walks_share),     cmocka_unit_test(polynomials),
       cmocka_unit_test(plans),           cmocka_unit_test(dtypes),
