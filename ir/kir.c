@@ -46,15 +46,17 @@ kir_expr_t *kir_dim(td_arena_t *arena, const ix_poly_t *dim) {
   return e;
 }
 
+tdsl_dtype_t kir_arithmetic(tdsl_dtype_t dtype) {
+  if (td_dtype_is_float(dtype)) {
+    return dtype == TDSL_DTYPE_F64 ? TDSL_DTYPE_F64 : TDSL_DTYPE_F32;
+  }
+  return dtype == TDSL_DTYPE_BOOL ? TDSL_DTYPE_BOOL : TDSL_DTYPE_I64;
+}
+
 kir_expr_t *kir_load(td_arena_t *arena, const kir_buffer_t *buffer,
                      uint32_t count, kir_expr_t *const *subs) {
-  tdsl_dtype_t type = buffer->dtype;
-  if (td_dtype_is_float(type)) {
-    type = type == TDSL_DTYPE_F64 ? TDSL_DTYPE_F64 : TDSL_DTYPE_F32;
-  } else if (type != TDSL_DTYPE_BOOL) {
-    type = TDSL_DTYPE_I64;
-  }
-  kir_expr_t *e = expr_new(arena, KIR_X_LOAD, type, count, subs);
+  kir_expr_t *e = expr_new(arena, KIR_X_LOAD, kir_arithmetic(buffer->dtype),
+                           count, subs);
   e->u.buffer = buffer;
   return e;
 }
@@ -71,7 +73,7 @@ static bool const_i64(const kir_expr_t *e, int64_t *out) {
 }
 
 kir_expr_t *kir_add(td_arena_t *arena, kir_expr_t *a, kir_expr_t *b) {
-  int64_t x, y, sum;
+  int64_t x = 0, y = 0, sum;
   bool has_x = const_i64(a, &x), has_y = const_i64(b, &y);
   if (has_x && has_y && !__builtin_add_overflow(x, y, &sum)) {
     return kir_const_i(arena, TDSL_DTYPE_I64, sum);
@@ -82,7 +84,7 @@ kir_expr_t *kir_add(td_arena_t *arena, kir_expr_t *a, kir_expr_t *b) {
 }
 
 kir_expr_t *kir_mul(td_arena_t *arena, kir_expr_t *a, kir_expr_t *b) {
-  int64_t x, y, product;
+  int64_t x = 0, y = 0, product;
   bool has_x = const_i64(a, &x), has_y = const_i64(b, &y);
   if (has_x && has_y && !__builtin_mul_overflow(x, y, &product)) {
     return kir_const_i(arena, TDSL_DTYPE_I64, product);
@@ -166,6 +168,57 @@ void kir_renumber(kir_kernel_t *kernel) {
     kernel->params[i]->id = i;
   }
 }
+
+/* ---- walking --------------------------------------------------------------*/
+
+void kir_walker_init(kir_walker_t *w, td_arena_t *scratch) {
+  td_map_init(&w->seen, scratch);
+}
+
+typedef struct walk_frame {
+  const kir_expr_t *e;
+  uint32_t next;
+} walk_frame_t;
+
+void kir_walk_into(kir_walker_t *w, const kir_expr_t *root,
+                   kir_visit_fn visit, void *user) {
+  TD_VEC(walk_frame_t) stack = {0};
+  td_arena_t *arena = w->seen.arena;
+  if (root == NULL) return;
+  td_vec_push(arena, &stack, (walk_frame_t){root, 0});
+  while (stack.length > 0) {
+    walk_frame_t *top = &td_vec_last(&stack);
+    const kir_expr_t *e = top->e;
+    uint64_t key = (uint64_t)(uintptr_t)e;
+    if (top->next == 0 && td_map_get_u64(&w->seen, key) != NULL) {
+      (void)td_vec_pop(&stack);
+    } else if (top->next < e->arg_count) {
+      const kir_expr_t *arg = e->args[top->next++]; /* the push moves top */
+      td_vec_push(arena, &stack, (walk_frame_t){arg, 0});
+    } else {
+      td_map_put_u64(&w->seen, key, w);
+      (void)td_vec_pop(&stack);
+      visit(user, e);
+    }
+  }
+}
+
+uint32_t kir_stmt_expr_count(const kir_stmt_t *s) {
+  return s->sub_count + (s->lo != NULL) + (s->hi != NULL) +
+         (s->mask != NULL) + (s->value != NULL);
+}
+
+const kir_expr_t *kir_stmt_expr(const kir_stmt_t *s, uint32_t i) {
+  const kir_expr_t *first[3] = {s->lo, s->hi, s->mask};
+  for (int k = 0; k < 3; k++) {
+    if (first[k] == NULL) continue;
+    if (i == 0) return first[k];
+    i--;
+  }
+  return i < s->sub_count ? s->subs[i] : s->value;
+}
+
+/* ---- sizes ----------------------------------------------------------------*/
 
 static bool is_block_loop(const kir_stmt_t *s) {
   return s->kind == KIR_LOOP && s->loop == KIR_LOOP_BLOCK;

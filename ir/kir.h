@@ -167,6 +167,23 @@ kir_stmt_t *kir_store_stmt(kir_kernel_t *, kir_buffer_t *, uint32_t count,
                            kir_expr_t *const *subs, kir_expr_t *value);
 void kir_renumber(kir_kernel_t *);
 
+/* Calls `visit` once for each distinct expression of a DAG, operands first;
+ * explicit stack, so depth does not matter.  A walker remembers what it has
+ * visited, for several roots that share. */
+typedef void (*kir_visit_fn)(void *user, const kir_expr_t *e);
+typedef struct kir_walker {
+  td_map_t seen;
+} kir_walker_t;
+void kir_walker_init(kir_walker_t *, td_arena_t *scratch);
+void kir_walk_into(kir_walker_t *, const kir_expr_t *root, kir_visit_fn visit,
+                   void *user);
+/* The expressions of a statement, nested ones not included: lo, hi, mask,
+ * subscripts, value, those that are set. */
+uint32_t kir_stmt_expr_count(const kir_stmt_t *);
+const kir_expr_t *kir_stmt_expr(const kir_stmt_t *, uint32_t i);
+/* The arithmetic type of a storage type: F32, F64, I64 or BOOL. */
+tdsl_dtype_t kir_arithmetic(tdsl_dtype_t dtype);
+
 /* ---- text, verification, interpretation -----------------------------------*/
 
 void kir_print(td_buf_t *out, const kir_kernel_t *);
