@@ -63,8 +63,11 @@ typedef struct sem_field {
  * that mentioned it.  One object per distinct mention is fine. */
 struct sem_struct {
   const char *name;
+  const ast_decl_t *syntax; /* equal for mentions of one struct */
   uint32_t field_count;
   sem_field_t *fields;
+  uint32_t leaf_count; /* tensors below, stacks counted once */
+  uint32_t leaf_rank;  /* largest rank of one, stack dims inside included */
   td_loc_t loc;
 };
 
@@ -84,7 +87,9 @@ struct sem_symbol {
   sem_symbol_kind_t kind;
   const char *name;
   sem_type_t type;    /* dtype = storage type if written, else arithmetic */
-  bool is_written;    /* dtype came from the text: stores round            */
+  /* dtype came from the text: stores round.  Else the name holds what the
+   * formula gives, integers all 64 bits whatever `dtype` says. */
+  bool is_written;
   bool is_var;        /* VAR, or a RESULT that is updated                   */
   uint32_t id;        /* unique in the instance, in order of declaration    */
   td_loc_t loc;
@@ -107,7 +112,7 @@ typedef struct sem_index {
 /* ---- expressions ------------------------------------------------------ */
 
 typedef enum sem_expr_kind {
-  SEM_CONST,     /* number or bool, already rounded to `type.dtype`         */
+  SEM_CONST,     /* number or bool, rounded to `type.dtype`; f32: not yet    */
   SEM_DIM,       /* value of a polynomial of dims: exact integer            */
   SEM_INDEX,     /* current value of an index                               */
   SEM_NAME,      /* a symbol: scalar, tensor, struct or stack               */
@@ -166,11 +171,15 @@ struct sem_expr {
   sem_reduce_t reduce;   /* REDUCE, REDUCE_ALL */
   sem_type_t type;       /* of the value; of result 0 for CALL, TOPK */
   td_loc_t loc;
+  /* CONST, DIM that nothing has given a type yet; only the checker meets it,
+   * except in requires and in the operands of integer comparisons */
+  bool is_exact;
+  bool is_unknown; /* CONST: of a config key without value; never compiled */
   /* constants: exact; type.dtype says which is meant */
   int64_t i64;
   double f64;
   const ix_poly_t *poly;        /* DIM; also any integer expression whose
-                                   value is known in normal form          */
+                                   value is known in normal form; TOPK: k */
   const sem_index_t *index;     /* INDEX */
   sem_symbol_t *symbol;         /* NAME */
   uint32_t field;               /* FIELD */
@@ -185,7 +194,7 @@ struct sem_expr {
   const sem_func_t *callee;     /* CALL */
   uint32_t binding_count;
   sem_binding_t *bindings;      /* CALL: all dim generics of the callee */
-  int64_t k;                    /* TOPK */
+  int64_t k;                    /* TOPK: number of results, -1: see poly */
 };
 
 /* ---- statements ------------------------------------------------------- */
@@ -229,7 +238,8 @@ struct sem_stmt {
   const sem_expr_t *place;   /* UPDATE: NAME/FIELD/SUBSCRIPT chain without
                                 the element subscripts                     */
   uint32_t sub_count;
-  const sem_expr_t **subs;   /* UPDATE of elements: one integer each       */
+  const sem_expr_t **subs;   /* UPDATE of elements: one integer each, NULL
+                                for `:`, which the dims of value fill     */
   const sem_expr_t *guard;   /* UPDATE: where */
   bool is_accumulate;        /* UPDATE: += */
   bool is_distinct;          /* UPDATE: writes proved distinct             */
@@ -260,7 +270,9 @@ struct sem_func {
   td_loc_t loc;
   const ast_decl_t *syntax;
   bool is_exported, is_test, is_tf32, is_approx;
-  bool has_grad, has_inout;
+  bool is_entry; /* exported by the checked file, or the requested one */
+  bool has_grad; /* itself or in a callee */
+  bool has_inout;
   uint32_t generic_count;
   const ix_symbol_t **generics; /* dim generics, the pack's dims included  */
   uint32_t param_count;

@@ -1,0 +1,688 @@
+/* types.c: types of the text; structs with their generics put in.
+ *
+ * A struct is made once for each mention with other arguments (a map from
+ * declaration, argument polys and `as` dtype), so nested mentions share.  It
+ * outlives the function that mentions it, so its dims have the facts
+ * restored; sem_type_apply puts in those of the function. */
+#include "frontend/check.h"
+
+enum { MAX_STRUCT_DEPTH = 255, MAX_LEAVES = 65536 };
+
+sem_type_t sem_scalar(tdsl_dtype_t dtype) {
+  return (sem_type_t){.kind = SEM_TENSOR, .dtype = dtype};
+}
+
+tdsl_dtype_t sem_arithmetic(tdsl_dtype_t dtype) {
+  switch (dtype) {
+  case TDSL_DTYPE_F64: return TDSL_DTYPE_F64;
+  case TDSL_DTYPE_F32:
+  case TDSL_DTYPE_F16:
+  case TDSL_DTYPE_BF16:
+  case TDSL_DTYPE_F8E4M3:
+  case TDSL_DTYPE_F8E5M2: return TDSL_DTYPE_F32;
+  case TDSL_DTYPE_I64: return TDSL_DTYPE_I64;
+  case TDSL_DTYPE_I32:
+  case TDSL_DTYPE_I8:
+  case TDSL_DTYPE_U8: return TDSL_DTYPE_I32;
+  case TDSL_DTYPE_BOOL: return TDSL_DTYPE_BOOL;
+  default: return TDSL_DTYPE_UNSET;
+  }
+}
+
+/* ---- dims and ranges -------------------------------------------------------- */
+
+static void report_not_dim(sem_ctx_t *c, const ast_expr_t *e,
+                           const sem_expr_t *value, const char *what) {
+  const char *text = sem_text(c, e);
+  td_diag_t *d;
+  if (!sem_is_int(value) || value->type.rank > 0) {
+    d = sem_report(c, TD_E45, e->loc, "%s %s is not an integer", what, text);
+    if (sem_is_number_const(value) && sem_is_float(value)) {
+      td_diag_help(d, "`/` of integers gives an integer: write the formula "
+                   "without floats");
+    }
+    return;
+  }
+  d = sem_report(c, TD_E49, e->loc,
+                 "%s %s depends on an index or on data", what, text);
+  td_diag_help(d, "ranges and sizes are made of dims and consts: take a "
+               "larger range and say the rest with `where`");
+}
+
+const ix_poly_t *sem_dim_expr(sem_ctx_t *c, const ast_expr_t *e,
+                              const char *what) {
+  sem_expr_t *value = sem_check_expr(c, e);
+  if (value == NULL) return NULL;
+  if (value->is_unknown) {
+    if (value->poly != NULL) return value->poly;
+    return ix_sym(c->pool, ix_symbol_create(c->pool, sem_text(c, e),
+                                            IX_SYM_STATIC, e->loc));
+  }
+  if (!sem_is_int(value) || value->type.rank > 0 || !value->is_exact) {
+    report_not_dim(c, e, value, what);
+    return NULL;
+  }
+  return value->poly;
+}
+
+bool sem_read_range(sem_ctx_t *c, const ast_range_t *r, const char *what,
+                    const ix_poly_t **out_lo, const ix_poly_t **out_hi) {
+  *out_lo = ix_const(c->pool, 0);
+  if (r->lo != NULL) *out_lo = sem_dim_expr(c, r->lo, what);
+  *out_hi = sem_dim_expr(c, r->hi, what);
+  return *out_lo != NULL && *out_hi != NULL;
+}
+
+static bool add_dim(sem_ctx_t *c, sem_type_t *out, const ix_poly_t *size,
+                    const char *text, td_loc_t loc) {
+  if (out->rank >= IX_MAX_RANK) {
+    td_diag_t *d = sem_report(c, TD_L03, loc, "more than %d dims",
+                              IX_MAX_RANK);
+    td_diag_help(d, "merge dims: `x[a * B + b]` for `x[a, b]`");
+    return false;
+  }
+  out->dims[out->rank++] = (sem_dim_t){size, text, loc};
+  return true;
+}
+
+static bool read_dim(sem_ctx_t *c, const ast_dim_t *dim, sem_type_t *out) {
+  if (dim->expr != NULL) {
+    const ix_poly_t *size = sem_dim_expr(c, dim->expr, "dim");
+    if (size == NULL) return false;
+    return add_dim(c, out, size, sem_text(c, dim->expr), dim->expr->loc);
+  }
+  sem_entry_t *pack = sem_lookup(c, dim->pack.text);
+  if (pack == NULL || pack->kind != SEM_ENTRY_PACK) {
+    td_diag_t *d = sem_report(c, TD_E01, dim->loc, "unknown pack ...%s",
+                              dim->pack.text);
+    td_diag_help(d, "a pack is a generic of the function: `[...%s]`",
+                 dim->pack.text);
+    return false;
+  }
+  for (uint32_t i = 0; i < pack->count; i++) {
+    const char *text =
+        td_arena_printf(c->arena, "%s.%u", dim->pack.text, i);
+    if (!add_dim(c, out, pack->polys[i], text, dim->loc)) return false;
+  }
+  return true;
+}
+
+/* ---- suffixes ---------------------------------------------------------------- */
+
+static void natural_range(sem_ctx_t *c, sem_type_t *out) {
+  if (out->dtype != TDSL_DTYPE_I8 && out->dtype != TDSL_DTYPE_U8) return;
+  out->lo = ix_const(c->pool, td_dtype_min(out->dtype));
+  out->hi = ix_const(c->pool, td_dtype_max(out->dtype) + 1);
+}
+
+static bool read_in(sem_ctx_t *c, const ast_suffix_t *s, sem_type_t *out) {
+  if (out->kind != SEM_TENSOR || !td_dtype_is_int(out->dtype)) {
+    td_diag_t *d = sem_report(c, TD_E45, s->loc,
+                              "`in` gives the range of integers, and this "
+                              "type holds none");
+    td_diag_help(d, "leave out `in`, or use i32 or i64");
+    return false;
+  }
+  return sem_read_range(c, s->range, "the bound", &out->lo, &out->hi);
+}
+
+static bool read_as(sem_ctx_t *c, const ast_suffix_t *s, sem_type_t *out) {
+  if (s->dtype == TDSL_DTYPE_UNSET) {
+    td_diag_t *d = sem_report(c, TD_E43, s->loc,
+                              "tf32 is not a storage type");
+    td_diag_help(d, "sums of f32 products may round their factors to tf32 "
+                 "in a function `with tf32`");
+    return false;
+  }
+  if (!td_dtype_is_float(s->dtype)) {
+    sem_report(c, TD_E46, s->loc, "`as` changes float leaves, %s is no float",
+               td_dtype_name(s->dtype));
+    return false;
+  }
+  if (out->kind == SEM_STRUCT) {
+    out->record = sem_struct_as(c, out->record, s->dtype);
+    out->dtype = s->dtype;
+  } else if (td_dtype_is_float(out->dtype)) {
+    out->dtype = s->dtype;
+  }
+  return true;
+}
+
+static bool read_suffixes(sem_ctx_t *c, const ast_type_t *t,
+                          sem_type_t *out) {
+  bool ok = true;
+  for (size_t i = 0; i < t->suffix_count; i++) {
+    const ast_suffix_t *s = &t->suffixes[i];
+    for (size_t k = 0; k < i; k++) {
+      if (t->suffixes[k].form == s->form) {
+        sem_report(c, TD_E40, s->loc, "this suffix is given twice");
+        return false;
+      }
+    }
+    if (s->form == AST_SUFFIX_IN) ok = read_in(c, s, out) && ok;
+    if (s->form == AST_SUFFIX_AS) ok = read_as(c, s, out) && ok;
+  }
+  return ok;
+}
+
+/* ---- structs ----------------------------------------------------------------- */
+
+typedef struct scope_save {
+  td_map_t scope;
+  sem_entry_t **data;
+  size_t length, capacity;
+  sem_module_t *module;
+} scope_save_t;
+
+static void enter_scope(sem_ctx_t *c, scope_save_t *save, sem_module_t *m) {
+  save->scope = c->scope;
+  save->data = c->stack.data;
+  save->length = c->stack.length;
+  save->capacity = c->stack.capacity;
+  save->module = c->module;
+  td_map_init(&c->scope, c->arena);
+  c->stack.data = NULL;
+  c->stack.length = c->stack.capacity = 0;
+  c->module = m;
+}
+
+static void leave_scope(sem_ctx_t *c, const scope_save_t *save) {
+  c->scope = save->scope;
+  c->stack.data = save->data;
+  c->stack.length = save->length;
+  c->stack.capacity = save->capacity;
+  c->module = save->module;
+}
+
+static uint64_t add_saturating(uint64_t a, uint64_t b) {
+  return a + b > MAX_LEAVES ? MAX_LEAVES + 1 : a + b;
+}
+
+static bool same_field_type(sem_ctx_t *c, const sem_type_t *a,
+                            const sem_type_t *b) {
+  const char *where = NULL;
+  if (a->kind != b->kind || a->dtype != b->dtype) return false;
+  if (sem_differing_dim(c, a, b) != (int)a->rank) return false;
+  return a->kind == SEM_TENSOR ||
+         sem_same_structure(c, a->record, b->record, &where);
+}
+
+static bool read_else(sem_ctx_t *c, sem_struct_t *s, uint32_t i,
+                      const ast_field_t *f) {
+  for (uint32_t k = 0; k < s->field_count; k++) {
+    if (strcmp(s->fields[k].name, f->other.text) != 0) continue;
+    if (k == i) break;
+    if (!same_field_type(c, &s->fields[i].type, &s->fields[k].type)) {
+      td_diag_t *d = sem_report(
+          c, TD_E06, f->other.loc, "%s is %s, but %s is %s", f->name.text,
+          sem_type_text(c, &s->fields[i].type), f->other.text,
+          sem_type_text(c, &s->fields[k].type));
+      td_diag_label(d, s->fields[k].loc, "%s is declared here",
+                    f->other.text);
+      td_diag_help(d, "a field may stand for another one of equal type only");
+      return false;
+    }
+    s->fields[i].else_field = (int32_t)k;
+    return true;
+  }
+  td_diag_t *d = sem_report(c, TD_E01, f->other.loc,
+                            "struct %s has no other field %s", s->name,
+                            f->other.text);
+  td_nearest_t n = td_nearest_start(td_str(f->other.text));
+  for (uint32_t k = 0; k < s->field_count; k++) {
+    if (k != i) td_nearest_offer(&n, td_str(s->fields[k].name));
+  }
+  if (n.best.data != NULL) {
+    td_diag_help(d, "did you mean `%.*s`?", TD_STR_ARG(n.best));
+  }
+  return false;
+}
+
+static bool is_repeated(sem_ctx_t *c, const ast_decl_t *decl, size_t i) {
+  for (size_t k = 0; k < i; k++) {
+    if (decl->fields[k].name.text != decl->fields[i].name.text) continue;
+    td_diag_t *d = sem_report(c, TD_E10, decl->fields[i].name.loc,
+                              "field %s is already defined at %s",
+                              decl->fields[i].name.text,
+                              sem_line(c, decl->fields[k].name.loc));
+    td_diag_label(d, decl->fields[k].name.loc, "%s is declared here",
+                  decl->fields[i].name.text);
+    return true;
+  }
+  return false;
+}
+
+static bool read_fields(sem_ctx_t *c, const ast_decl_t *decl,
+                        sem_struct_t *s) {
+  bool ok = true;
+  s->fields = TD_NEW_ARRAY(c->arena, sem_field_t, decl->field_count);
+  for (size_t i = 0; i < decl->field_count; i++) {
+    const ast_field_t *f = &decl->fields[i];
+    sem_field_t *field = &s->fields[s->field_count++];
+    field->name = td_arena_strdup(c->arena, f->name.text);
+    field->loc = f->name.loc;
+    field->else_field = -1;
+    if (f->from != NULL) field->from = td_arena_strdup(c->arena, f->from);
+    ok = !is_repeated(c, decl, i) && ok;
+    if (f->type == NULL || !sem_read_type(c, f->type, &field->type)) {
+      ok = false;
+      continue;
+    }
+    sem_restore_type(c, &field->type);
+    bool nested = field->type.kind == SEM_STRUCT;
+    s->leaf_count = (uint32_t)add_saturating(
+        s->leaf_count, nested ? field->type.record->leaf_count : 1);
+    uint32_t rank =
+        field->type.rank + (nested ? field->type.record->leaf_rank : 0);
+    if (rank > s->leaf_rank) s->leaf_rank = rank;
+  }
+  if (!ok) return false;
+  if (s->leaf_count > MAX_LEAVES) {
+    sem_report(c, TD_L04, decl->name.loc, "struct %s has more than %d leaves",
+               s->name, MAX_LEAVES);
+    return false;
+  }
+  for (size_t i = 0; i < decl->field_count; i++) {
+    if (decl->fields[i].other.text == NULL) continue;
+    ok = read_else(c, s, (uint32_t)i, &decl->fields[i]) && ok;
+  }
+  return ok;
+}
+
+static const sem_struct_t *make_struct(sem_ctx_t *c, sem_record_t *record,
+                                       const ix_poly_t *const *args) {
+  const ast_decl_t *decl = record->decl;
+  if (record->state == SEM_BUSY) {
+    td_diag_t *d = sem_report(c, TD_E34, decl->name.loc,
+                              "struct %s contains itself", record->name);
+    td_diag_help(d, "structs nest, but not recursively: a stack "
+                 "`[L] Block` repeats one");
+    record->failed = true;
+    return NULL;
+  }
+  if (c->struct_depth >= MAX_STRUCT_DEPTH) {
+    sem_report(c, TD_L04, decl->name.loc, "structs nest deeper than %d",
+               MAX_STRUCT_DEPTH);
+    return NULL;
+  }
+  scope_save_t save;
+  enter_scope(c, &save, record->module);
+  record->state = SEM_BUSY;
+  c->struct_depth++;
+  sem_struct_t *s = TD_NEW(c->arena, sem_struct_t);
+  s->name = record->name;
+  s->syntax = decl;
+  s->loc = decl->name.loc;
+  bool ok = true;
+  for (size_t i = 0; i < decl->generic_count; i++) {
+    const ast_generic_t *g = &decl->generics[i];
+    if (g->is_pack || g->what.text != NULL) {
+      sem_report(c, TD_E47, g->loc, "the generics of a struct are dims");
+      ok = false;
+      continue;
+    }
+    sem_entry_t *e = sem_declare(c, SEM_ENTRY_GENERIC, g->name, false);
+    if (e == NULL) {
+      ok = false;
+    } else {
+      e->poly = args[i];
+    }
+  }
+  ok = ok && read_fields(c, decl, s);
+  c->struct_depth--;
+  record->state = SEM_DONE;
+  leave_scope(c, &save);
+  if (!ok) record->failed = true;
+  return ok ? s : NULL;
+}
+
+static const sem_struct_t *find_struct(sem_ctx_t *c, sem_record_t *record,
+                                       const ix_poly_t *const *args,
+                                       size_t count) {
+  td_buf_t key;
+  td_buf_init(&key, c->task);
+  td_buf_put(&key, (const char *)&record, sizeof record);
+  for (size_t i = 0; i < count; i++) {
+    td_buf_put(&key, (const char *)&args[i], sizeof args[i]);
+  }
+  sem_struct_t *s = td_map_get(&c->structs, td_buf_view(&key));
+  if (s == NULL && !record->failed) {
+    ix_facts_t *facts = c->facts;
+    c->facts = c->base_facts;
+    s = (sem_struct_t *)(uintptr_t)make_struct(c, record, args);
+    c->facts = facts;
+    if (s != NULL) td_map_put(&c->structs, td_buf_view(&key), s);
+  }
+  td_buf_free(&key);
+  return s;
+}
+
+void sem_check_record(sem_ctx_t *c, sem_record_t *record) {
+  size_t count = record->decl->generic_count;
+  if (record->state != SEM_NEW || record->failed) return;
+  const ix_poly_t **args = TD_NEW_ARRAY(c->arena, const ix_poly_t *, count);
+  for (size_t i = 0; i < count; i++) {
+    ast_name_t name = record->decl->generics[i].name;
+    args[i] = ix_sym(c->pool, ix_symbol_create(c->pool, name.text,
+                                               IX_SYM_GENERIC, name.loc));
+  }
+  /* What its dims need of the generics is for its mentions to show. */
+  c->unproved++;
+  find_struct(c, record, args, count);
+  c->unproved--;
+}
+
+static bool read_record(sem_ctx_t *c, const ast_type_t *t,
+                        sem_record_t *record, sem_type_t *out) {
+  if (record->failed) return false;
+  size_t wanted = record->decl->generic_count;
+  out->kind = SEM_STRUCT;
+  if (t->dim_count != wanted) {
+    td_diag_t *d = sem_report(c, TD_E47, t->loc,
+                              "struct %s has %zu generics, %zu given",
+                              record->name, wanted, t->dim_count);
+    td_diag_label(d, record->decl->name.loc, "%s is declared here",
+                  record->name);
+    return false;
+  }
+  const ix_poly_t **args = TD_NEW_ARRAY(c->arena, const ix_poly_t *, wanted);
+  bool ok = true;
+  for (size_t i = 0; i < wanted; i++) {
+    if (t->dims[i].expr == NULL) {
+      sem_report(c, TD_E47, t->dims[i].loc, "the generics of a struct are "
+                 "dims, a pack is several");
+      return false;
+    }
+    args[i] = sem_dim_expr(c, t->dims[i].expr, "dim");
+    ok = args[i] != NULL && ok;
+    if (ok) args[i] = ix_restore_facts(c->pool, args[i], c->facts);
+  }
+  if (!ok) return false;
+  out->record = find_struct(c, record, args, wanted);
+  return out->record != NULL;
+}
+
+/* dtype UNSET: of the derivative, each float leaf in its arithmetic type. */
+const sem_struct_t *sem_struct_as(sem_ctx_t *c, const sem_struct_t *s,
+                                  tdsl_dtype_t dtype) {
+  td_buf_t key;
+  td_buf_init(&key, c->task);
+  td_buf_puts(&key, "as");
+  td_buf_put(&key, (const char *)&s, sizeof s);
+  td_buf_put(&key, (const char *)&dtype, sizeof dtype);
+  sem_struct_t *copy = td_map_get(&c->structs, td_buf_view(&key));
+  if (copy == NULL) {
+    copy = TD_NEW(c->arena, sem_struct_t);
+    *copy = *s;
+    copy->fields = TD_NEW_ARRAY(c->arena, sem_field_t, s->field_count);
+    for (uint32_t i = 0; i < s->field_count; i++) {
+      sem_type_t *type = &copy->fields[i].type;
+      copy->fields[i] = s->fields[i];
+      if (type->kind == SEM_STRUCT) {
+        type->record = sem_struct_as(c, type->record, dtype);
+        type->dtype = dtype;
+      } else if (td_dtype_is_float(type->dtype)) {
+        type->dtype = dtype != TDSL_DTYPE_UNSET ? dtype
+                                                : sem_arithmetic(type->dtype);
+      } else if (dtype == TDSL_DTYPE_UNSET) {
+        type->lo = type->hi = NULL;
+      }
+    }
+    td_map_put(&c->structs, td_buf_view(&key), copy);
+  }
+  td_buf_free(&key);
+  return copy;
+}
+
+const sem_struct_t *sem_struct_gradient(sem_ctx_t *c, const sem_struct_t *s) {
+  return sem_struct_as(c, s, TDSL_DTYPE_UNSET);
+}
+
+/* ---- a whole type ------------------------------------------------------------- */
+
+static const char *const dtype_names[] = {"f64", "f32", "f16", "bf16",
+                                          "f8e4m3", "f8e5m2", "i64", "i32",
+                                          "i8", "u8", "bool", NULL};
+
+static bool unknown_type(sem_ctx_t *c, const ast_type_t *t) {
+  if (c->module->is_incomplete) return false;
+  sem_unknown(c, t->elem, "type", &c->module->records, NULL, dtype_names);
+  return false;
+}
+
+bool sem_read_type(sem_ctx_t *c, const ast_type_t *t, sem_type_t *out) {
+  *out = (sem_type_t){.syntax = t};
+  if (t->is_tf32) {
+    td_diag_t *d = sem_report(c, TD_E43, t->elem.loc,
+                              "tf32 is not a storage type");
+    td_diag_help(d, "store f32, and write `with tf32` on the function whose "
+                 "sums may round their factors");
+    return false;
+  }
+  bool ok = true;
+  for (size_t i = 0; i < t->stack_count; i++) {
+    ok = read_dim(c, &t->stacks[i], out) && ok;
+  }
+  sem_entry_t *generic = NULL;
+  if (t->dtype == TDSL_DTYPE_UNSET) generic = sem_lookup(c, t->elem.text);
+  if (t->dtype != TDSL_DTYPE_UNSET) {
+    out->dtype = t->dtype;
+  } else if (generic != NULL && generic->kind == SEM_ENTRY_DTYPE) {
+    out->dtype = generic->dtype;
+  } else {
+    sem_record_t *record =
+        td_map_get(&c->module->records, td_str(t->elem.text));
+    if (record == NULL) return unknown_type(c, t);
+    if (!read_record(c, t, record, out)) return false;
+    if (out->rank + out->record->leaf_rank > IX_MAX_RANK) {
+      sem_report(c, TD_L03, t->loc, "with its stack dims a leaf of %s has "
+                 "more than %d dims", record->name, IX_MAX_RANK);
+      return false;
+    }
+  }
+  if (out->kind == SEM_TENSOR) {
+    for (size_t i = 0; i < t->dim_count; i++) {
+      ok = read_dim(c, &t->dims[i], out) && ok;
+    }
+    natural_range(c, out);
+  }
+  ok = ok && read_suffixes(c, t, out);
+  if (ok) sem_check_marks(c, t, out);
+  return ok;
+}
+
+/* ---- maps over types ------------------------------------------------------------ */
+
+void sem_each_dim(sem_ctx_t *c, const sem_type_t *type, sem_dim_fn fn,
+                  void *user) {
+  for (uint32_t i = 0; i < type->rank; i++) fn(c, user, &type->dims[i]);
+  if (type->kind == SEM_TENSOR) return;
+  for (uint32_t i = 0; i < type->record->field_count; i++) {
+    sem_each_dim(c, &type->record->fields[i].type, fn, user);
+  }
+}
+
+typedef const ix_poly_t *(*poly_fn)(sem_ctx_t *c, const ix_poly_t *p,
+                                    void *user);
+
+/* The same struct if nothing changes; copies share by (struct, result). */
+static const sem_struct_t *map_struct(sem_ctx_t *c, const sem_struct_t *s,
+                                      poly_fn fn, void *user);
+
+static bool map_type(sem_ctx_t *c, sem_type_t *type, poly_fn fn,
+                     void *user) {
+  bool changed = false;
+  for (uint32_t i = 0; i < type->rank; i++) {
+    const ix_poly_t *p = fn(c, type->dims[i].size, user);
+    changed = changed || p != type->dims[i].size;
+    type->dims[i].size = p;
+  }
+  if (type->lo != NULL) {
+    const ix_poly_t *p = fn(c, type->lo, user);
+    changed = changed || p != type->lo;
+    type->lo = p;
+  }
+  if (type->hi != NULL) {
+    const ix_poly_t *p = fn(c, type->hi, user);
+    changed = changed || p != type->hi;
+    type->hi = p;
+  }
+  if (type->kind == SEM_STRUCT) {
+    const sem_struct_t *s = map_struct(c, type->record, fn, user);
+    changed = changed || s != type->record;
+    type->record = s;
+  }
+  return changed;
+}
+
+static const sem_struct_t *map_struct(sem_ctx_t *c, const sem_struct_t *s,
+                                      poly_fn fn, void *user) {
+  sem_field_t *fields = NULL;
+  for (uint32_t i = 0; i < s->field_count; i++) {
+    sem_type_t type = s->fields[i].type;
+    if (!map_type(c, &type, fn, user)) continue;
+    if (fields == NULL) {
+      fields = TD_NEW_ARRAY(c->arena, sem_field_t, s->field_count);
+      memcpy(fields, s->fields, s->field_count * sizeof *fields);
+    }
+    fields[i].type = type;
+  }
+  if (fields == NULL) return s;
+  sem_struct_t *copy = TD_NEW(c->arena, sem_struct_t);
+  *copy = *s;
+  copy->fields = fields;
+  return copy;
+}
+
+typedef struct subst_arg {
+  ix_subst_fn map;
+  void *user;
+} subst_arg_t;
+
+static const ix_poly_t *subst_poly(sem_ctx_t *c, const ix_poly_t *p,
+                                   void *user) {
+  const subst_arg_t *a = user;
+  p = ix_subst(c->pool, p, a->map, a->user, c->facts);
+  return p == NULL ? NULL : ix_apply_facts(c->pool, p, c->facts);
+}
+
+const sem_struct_t *sem_struct_subst(sem_ctx_t *c, const sem_struct_t *s,
+                                     ix_subst_fn map, void *user) {
+  subst_arg_t a = {map, user};
+  return map_struct(c, s, subst_poly, &a);
+}
+
+void sem_type_subst(sem_ctx_t *c, sem_type_t *type, ix_subst_fn map,
+                    void *user) {
+  subst_arg_t a = {map, user};
+  map_type(c, type, subst_poly, &a);
+}
+
+static const ix_poly_t *apply_poly(sem_ctx_t *c, const ix_poly_t *p,
+                                   void *user) {
+  (void)user;
+  return p == NULL ? NULL : ix_apply_facts(c->pool, p, c->facts);
+}
+
+void sem_type_apply(sem_ctx_t *c, sem_type_t *type) {
+  map_type(c, type, apply_poly, NULL);
+}
+
+static const ix_poly_t *restore_poly(sem_ctx_t *c, const ix_poly_t *p,
+                                     void *user) {
+  (void)user;
+  return p == NULL ? NULL : ix_restore_facts(c->pool, p, c->facts);
+}
+
+void sem_restore_type(sem_ctx_t *c, sem_type_t *type) {
+  map_type(c, type, restore_poly, NULL);
+}
+
+/* ---- fields ------------------------------------------------------------------------ */
+
+sem_type_t sem_field_type(sem_ctx_t *c, const sem_type_t *base,
+                          uint32_t field) {
+  sem_type_t type = base->record->fields[field].type;
+  if (base->rank == 0) return type;
+  sem_type_t out = type;
+  out.rank = 0;
+  for (uint32_t i = 0; i < base->rank + type.rank; i++) {
+    if (out.rank >= IX_MAX_RANK) break;
+    out.dims[out.rank++] =
+        i < base->rank ? base->dims[i] : type.dims[i - base->rank];
+  }
+  (void)c;
+  return out;
+}
+
+/* ---- what a definition creates ------------------------------------------------------ */
+
+bool sem_check_dim(sem_ctx_t *c, const sem_dim_t *dim, td_loc_t loc) {
+  int64_t value = 0;
+  if (ix_is_const(dim->size, &value) && value > 2147483647) {
+    sem_report(c, TD_L01, loc, "dim %s is %lld, above 2^31-1", dim->text,
+               (long long)value);
+    return false;
+  }
+  if (c->quiet > 0 || sem_nonneg(c, dim->size)) return true;
+  td_diag_t *d = sem_report(c, TD_E53, loc, "dim %s may be negative",
+                            sem_dim_text(c, dim));
+  td_diag_help(d, "add `require %s`",
+               sem_inequality_text(c, dim->size));
+  return false;
+}
+
+/* Largest number of elements, as far as bounds are numbers; 0: unknown. */
+static double bound_of(const sem_type_t *type) {
+  double elements = 1;
+  for (uint32_t i = 0; i < type->rank; i++) {
+    int64_t lo = 0, hi = 0;
+    if (type->dims[i].size->below.has & (1u << IX_SYM_GENERIC)) return 0;
+    if (type->dims[i].size->below.has & (1u << IX_SYM_STATIC)) return 0;
+    if (!ix_interval(type->dims[i].size, &lo, &hi)) return 0;
+    elements *= (double)hi;
+  }
+  return elements;
+}
+
+static bool check_bytes(sem_ctx_t *c, const sem_type_t *type, td_loc_t loc,
+                        const char *name) {
+  double bytes = bound_of(type) * (double)td_dtype_bytes(type->dtype);
+  if (bytes <= 4611686018427387904.0) return true;
+  td_diag_t *d = sem_report(c, TD_L02, loc,
+                            "%s may take more than 2^62 bytes: %s", name,
+                            sem_shape_text(c, type));
+  td_diag_help(d, "a smaller bound of a dynamic dim, or a smaller dim");
+  return false;
+}
+
+bool sem_check_sizes(sem_ctx_t *c, const sem_type_t *type, td_loc_t loc,
+                     const char *name) {
+  if (type->kind == SEM_TENSOR) return check_bytes(c, type, loc, name);
+  for (uint32_t i = 0; i < type->record->field_count; i++) {
+    sem_type_t field = sem_field_type(c, type, i);
+    if (!sem_check_sizes(c, &field, loc, type->record->fields[i].name)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool sem_check_created(sem_ctx_t *c, const sem_type_t *type, td_loc_t loc,
+                       const char *name) {
+  bool ok = true;
+  for (uint32_t i = 0; i < type->rank; i++) {
+    td_loc_t at = type->dims[i].loc.line != 0 ? type->dims[i].loc : loc;
+    ok = sem_check_dim(c, &type->dims[i], at) && ok;
+  }
+  if (!ok) return false;
+  if (type->kind == SEM_TENSOR) return check_bytes(c, type, loc, name);
+  for (uint32_t i = 0; i < type->record->field_count; i++) {
+    sem_type_t field = sem_field_type(c, type, i);
+    if (!sem_check_created(c, &field, type->record->fields[i].loc,
+                           type->record->fields[i].name)) {
+      return false;
+    }
+  }
+  return true;
+}
