@@ -19,13 +19,25 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #define TIR_HAS_FMA_LOOPS 1
 #define FMA_TARGET __attribute__((target("avx2,fma")))
+#define FMA_LOOPS(T, fused)                                                   \
+  do {                                                                        \
+    if (guard == NULL) {                                                      \
+      for (uint32_t l = 0; l < n; l++) acc[l] = fused(a[l], b[l], acc[l]);    \
+    } else {                                                                  \
+      for (uint32_t l = 0; l < n; l++) {                                      \
+        T z = fused(a[l], b[l], acc[l]);                                      \
+        acc[l] = guard[l] ? z : acc[l];                                       \
+      }                                                                       \
+    }                                                                         \
+  } while (0)
 FMA_TARGET static void fma_loop_s(float *acc, const float *a, const float *b,
-                                  uint32_t n) {
-  for (uint32_t l = 0; l < n; l++) acc[l] = __builtin_fmaf(a[l], b[l], acc[l]);
+                                  const uint8_t *guard, uint32_t n) {
+  FMA_LOOPS(float, __builtin_fmaf);
 }
 FMA_TARGET static void fma_loop_d(double *acc, const double *a,
-                                  const double *b, uint32_t n) {
-  for (uint32_t l = 0; l < n; l++) acc[l] = __builtin_fma(a[l], b[l], acc[l]);
+                                  const double *b, const uint8_t *guard,
+                                  uint32_t n) {
+  FMA_LOOPS(double, __builtin_fma);
 }
 static bool has_fma(void) {
   return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");
@@ -37,8 +49,8 @@ static bool has_fma(void) {
 static void fma_s(float *acc, const float *a, const float *b,
                   const uint8_t *guard, uint32_t n, uint32_t step) {
 #if TIR_HAS_FMA_LOOPS
-  if (guard == NULL && step == 1 && has_fma()) {
-    fma_loop_s(acc, a, b, n);
+  if (step == 1 && has_fma()) {
+    fma_loop_s(acc, a, b, guard, n);
     return;
   }
 #endif
@@ -50,8 +62,8 @@ static void fma_s(float *acc, const float *a, const float *b,
 static void fma_d(double *acc, const double *a, const double *b,
                   const uint8_t *guard, uint32_t n, uint32_t step) {
 #if TIR_HAS_FMA_LOOPS
-  if (guard == NULL && step == 1 && has_fma()) {
-    fma_loop_d(acc, a, b, n);
+  if (step == 1 && has_fma()) {
+    fma_loop_d(acc, a, b, guard, n);
     return;
   }
 #endif

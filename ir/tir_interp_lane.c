@@ -96,11 +96,41 @@ static bool is_float_rep(tir_rep_t rep) {
   return rep == TIR_REP_S || rep == TIR_REP_D;
 }
 
+#define CONVERT(T, R)                                                         \
+  do {                                                                        \
+    const T *x = arg;                                                         \
+    R *z = out;                                                               \
+    for (uint32_t l = 0; l < n; l++) z[l] = (R)x[l];                          \
+  } while (0)
+
+/* The casts that are one conversion of C, in the loops worth having; false
+ * for the others. */
+static bool exec_plain_cast(tir_mode_t mode, const tir_instr_t *in, void *out,
+                            const void *arg, uint32_t n) {
+  tdsl_dtype_t to = in->e->u.to;
+  if (to == TDSL_DTYPE_I64 && in->arg_rep == TIR_REP_I)
+    CONVERT(int64_t, int64_t);
+  else if (to == TDSL_DTYPE_F32 && mode == TIR_F32 &&
+           in->arg_rep == TIR_REP_I)
+    CONVERT(int64_t, float);
+  else if (to == TDSL_DTYPE_F32 && mode == TIR_F32 &&
+           in->arg_rep == TIR_REP_S)
+    CONVERT(float, float);
+  else if (to == TDSL_DTYPE_F64 && in->arg_rep == TIR_REP_I)
+    CONVERT(int64_t, double);
+  else if (to == TDSL_DTYPE_F64 && in->arg_rep == TIR_REP_S)
+    CONVERT(float, double);
+  else
+    return false;
+  return true;
+}
+
 static void exec_cast(const tir_code_t *code, const tir_instr_t *in,
                       void *out, const void *arg, uint32_t n) {
   tir_mode_t mode = code->interp->mode;
   tdsl_dtype_t to = in->e->u.to;
   bool from_float = is_float_rep(in->arg_rep);
+  if (exec_plain_cast(mode, in, out, arg, n)) return;
   for (uint32_t l = 0; l < n; l++) {
     if (is_float_rep(in->rep)) {
       double v = from_float
