@@ -1,4 +1,4 @@
-/* tir_lex.c: tokens of the text form of TIR. */
+/* tir_lex.c: tokens of the text forms of TIR and KIR. */
 #include "ir/tir_parse.h"
 
 void tir_fail(tir_parser_t *p, const char *format, ...) {
@@ -14,11 +14,14 @@ void tir_fail(tir_parser_t *p, const char *format, ...) {
   p->now.word = td_str("");
 }
 
+/* The byte that many places ahead, -1 past the end. The text is not relied
+ * on to end in NUL, nor to be free of it. */
 static int peek(const tir_parser_t *p, size_t ahead) {
   size_t at = p->now.at + ahead;
   return at < p->text.length ? (unsigned char)p->text.data[at] : -1;
 }
 
+/* Keeps the line and column, which are what every report points with. */
 static void skip(tir_parser_t *p, size_t bytes) {
   for (size_t i = 0; i < bytes; i++) {
     bool is_line = p->text.data[p->now.at++] == '\n';
@@ -44,6 +47,8 @@ static td_str_t rest(const tir_parser_t *p) {
   return td_str_n(p->text.data + p->now.at, p->text.length - p->now.at);
 }
 
+/* The sigil is not part of the word. An empty word is possible after `@` and
+ * `$`; whoever expects a name then refuses it. */
 static void lex_word(tir_parser_t *p, tir_token_t token, size_t sigil) {
   skip(p, sigil);
   td_str_t text = rest(p);
@@ -60,6 +65,8 @@ static size_t digits(const tir_parser_t *p, size_t from) {
   return from;
 }
 
+/* `0..9` is a range: a point belongs to a number only before a digit. A sign
+ * never does; constants have one of their own. */
 static void lex_number(tir_parser_t *p) {
   size_t n = digits(p, 0);
   p->now.token = TIR_T_INT;
@@ -107,6 +114,7 @@ static bool lex_unicode(tir_parser_t *p, td_buf_t *b) {
   return true;
 }
 
+/* After a backslash. False for one that td_buf_json never writes. */
 static bool lex_escape(tir_parser_t *p, td_buf_t *b) {
   static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
   int c = peek(p, 0);
@@ -121,6 +129,8 @@ static bool lex_escape(tir_parser_t *p, td_buf_t *b) {
   return false;
 }
 
+/* Decoded into the scratch arena. NUL, raw control characters and malformed
+ * UTF-8 are refused: names end up in C strings and in messages. */
 static void lex_string(tir_parser_t *p) {
   td_buf_t b;
   td_buf_init(&b, p->task);
@@ -143,9 +153,10 @@ static void lex_string(tir_parser_t *p) {
   if (!ok) tir_fail(p, "malformed string");
 }
 
+/* The longest match first. */
 static void lex_punct(tir_parser_t *p) {
-  static const char *const two[] = {"..", ":=", "+="};
-  static const char one[] = "()[]{},;:=+-*/%";
+  static const char *const two[] = {"..", ":=", "+=", "==", "!=", "<=", ">="};
+  static const char one[] = "()[]{},;:=+-*/%<>";
   size_t n = 0;
   for (size_t i = 0; i < sizeof two / sizeof two[0]; i++)
     if (td_str_starts(rest(p), two[i])) n = 2;
@@ -163,6 +174,8 @@ static bool is_word_byte(int c) {
   return c > 0 && tir_word_length(td_str_n(text, 1)) == 1;
 }
 
+/* Nothing moves after a failure, so loops that wait for a token must also
+ * ask for `failed` or for the end of the text. */
 void tir_next(tir_parser_t *p) {
   if (p->failed) return;
   skip_blanks(p);
