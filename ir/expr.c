@@ -12,6 +12,7 @@ typedef struct poly_walk {
   td_map_t done; /* expression -> ix_poly_t; absent: not expressible */
 } poly_walk_t;
 
+/* NULL for an operand that has no form; arithmetic passes that on. */
 static const ix_poly_t *poly_of(const poly_walk_t *w, const tir_expr_t *e) {
   return td_map_get_u64(&w->done, (uint64_t)(uintptr_t)e);
 }
@@ -55,6 +56,8 @@ static const ix_poly_t *poly_build(const poly_walk_t *w,
   return NULL;
 }
 
+/* Only integers have forms; others may still be asked of `opaque` by the
+ * integer operation above them (a cast). */
 static void poly_visit(void *user, tir_expr_t *e) {
   poly_walk_t *w = user;
   if (e->type != TDSL_DTYPE_I64) return;
@@ -82,6 +85,8 @@ typedef struct chain {
   struct chain *next;
 } chain_t;
 
+/* What makes two heads of one operation differ. Floats by their bits: -0 is
+ * not 0, and every NaN is only itself. */
 static uint64_t payload_bits(const tir_expr_t *e) {
   switch (e->op) {
   case TIR_X_CONST:
@@ -114,6 +119,9 @@ static bool same_args(const tir_expr_t *a, tir_expr_t *const *args) {
   return true;
 }
 
+/* Operands are representatives already, so comparing them is comparing
+ * pointers. The first of equal expressions is the representative; a copy is
+ * made only if an operand was replaced. */
 static void intern_one(void *user, tir_expr_t *e) {
   tir_interner_t *in = user;
   uint64_t hash = td_hash_u64(payload_bits(e), (uint64_t)e->op * 64 +
@@ -190,6 +198,7 @@ static void ask_value(void *user, tir_expr_t *e) {
   if (e->op == TIR_X_LOAD && e->u.value == q->wanted) q->found = true;
 }
 
+/* ORDER TIR: leaves come first in tir_ops.def. */
 static void count_one(void *user, tir_expr_t *e) {
   question_t *q = user;
   if (e->op > TIR_X_LOAD) q->size++;

@@ -13,6 +13,8 @@ tdsl_dtype_t tir_arithmetic(tdsl_dtype_t storage) {
 
 /* ---- building ------------------------------------------------------------ */
 
+/* Copies the operands, so callers may pass a local array. The place in the
+ * source is that of the first operand until the caller knows better. */
 static tir_expr_t *new_expr(td_arena_t *arena, tir_x_t op, tdsl_dtype_t type,
                             uint32_t count, tir_expr_t *const *args) {
   tir_expr_t *e = TD_NEW(arena, tir_expr_t);
@@ -84,6 +86,7 @@ tir_value_t *tir_value_create(td_arena_t *arena, const char *name,
   return v;
 }
 
+/* The symbol stands for the index in polynomials, with its range. */
 tir_index_t *tir_index_create(tir_module_t *module, const char *name,
                               const ix_poly_t *extent, bool is_reduction) {
   tir_index_t *index = TD_NEW(module->arena, tir_index_t);
@@ -137,6 +140,7 @@ uint32_t tir_node_expr_count(const tir_node_t *node) {
   return n;
 }
 
+/* In the order of evaluation: bounds, guard, subscripts, body. */
 tir_expr_t **tir_node_expr(tir_node_t *node, uint32_t i) {
   tir_expr_t **slots[] = {&node->lo, &node->hi, &node->guard};
   for (size_t k = 0; k < sizeof slots / sizeof slots[0]; k++) {
@@ -157,10 +161,14 @@ typedef struct frame {
 
 typedef TD_VEC(frame_t) frames_t;
 
+/* Expressions are compared by address; nothing iterates over these tables. */
 static uint64_t key_of(const tir_expr_t *e) {
   return (uint64_t)(uintptr_t)e;
 }
 
+/* An expression is marked when it is first met, not when it is done: a DAG
+ * has no cycles, and marking early keeps the stack as short as the DAG is
+ * deep. */
 void tir_walk_into(tir_walker_t *walker, tir_expr_t *root, tir_visit_fn visit,
                    void *user) {
   td_arena_t *arena = walker->seen.arena;
@@ -205,6 +213,7 @@ void tir_rewriter_init(tir_rewriter_t *rewriter, td_arena_t *arena,
   tir_walker_init(&rewriter->walker, arena);
 }
 
+/* The copy is made even if nothing changes, since map may write to it. */
 static void rewrite_one(void *user, tir_expr_t *e) {
   tir_rewriter_t *rw = user;
   tir_expr_t *copy = TD_NEW(rw->arena, tir_expr_t);
@@ -290,6 +299,7 @@ static void number_block(tir_func_t *func, tir_block_t *block) {
   }
 }
 
+/* In text order, parameters first, so that equal modules get equal numbers. */
 void tir_renumber(tir_func_t *func) {
   func->value_count = 0;
   func->node_count = 0;

@@ -18,6 +18,7 @@ tir_cell_t *tir_cell(tir_interp_t *in, const tir_value_t *value) {
   return td_map_get_u64(&in->cells, key_of(value));
 }
 
+/* Also finds it: a loop's body is analysed once but run often. */
 static tir_cell_t *cell_create(tir_interp_t *in, const tir_value_t *value,
                                uint32_t depth) {
   tir_cell_t *cell = tir_cell(in, value);
@@ -68,6 +69,7 @@ void tir_cell_share(tir_interp_t *in, tir_cell_t *to,
   to->memory = from->memory;
 }
 
+/* Idempotent, for lists of deaths may name what a loop took over. */
 void tir_cell_release(tir_interp_t *in, tir_cell_t *cell) {
   tir_memory_t *memory = cell->memory;
   cell->memory = NULL;
@@ -91,6 +93,8 @@ typedef struct deaths {
   TD_VEC(tir_cell_t *) cells;
 } deaths_t;
 
+/* The user is the node of the value's own block: what an inner block reads
+ * must live until the whole inner block is done. */
 static void note_read(lifetimes_t *lt, const tir_value_t *value) {
   tir_cell_t *cell = tir_cell(lt->in, value);
   TD_CHECK(lt->in->task, cell != NULL && cell->depth < lt->path.length,
@@ -120,6 +124,8 @@ static void note_all(void *user, tir_expr_t *e) {
 
 static void note_block(lifetimes_t *lt, const tir_block_t *nodes);
 
+/* Reads first, then what the node defines: a value that nobody reads dies
+ * with the node that made it. */
 static void note_node(lifetimes_t *lt, tir_node_t *node) {
   tir_interp_t *in = lt->in;
   uint32_t depth = (uint32_t)lt->path.length - 1;
@@ -153,6 +159,7 @@ static void note_block(lifetimes_t *lt, const tir_block_t *nodes) {
   (void)td_vec_pop(&lt->path);
 }
 
+/* Inverts last_user: for each node, the cells to release after it. */
 static void find_deaths(tir_interp_t *in) {
   for (size_t i = 0; i < in->cells.length; i++) {
     tir_cell_t *cell = in->cells.entries[i].value;
@@ -197,6 +204,8 @@ static void release_inner(tir_interp_t *in, const tir_node_t *node,
   if (cell->depth == tir_cell(in, node->iv)->depth) tir_cell_release(in, cell);
 }
 
+/* A new scope: every value of the body is made anew and gone at the end,
+ * except what was yielded. */
 static bool run_iteration(tir_interp_t *in, const tir_node_t *node,
                           int64_t at, tir_cell_t *carried) {
   tir_cell_t *iv = tir_cell(in, node->iv);
@@ -239,6 +248,7 @@ static bool run_loop(tir_interp_t *in, const tir_node_t *node) {
 
 /* ---- blocks -------------------------------------------------------------- */
 
+/* No `default:`: a kind without a meaning does not build. */
 static bool run_node(tir_interp_t *in, const tir_node_t *node) {
   switch (node->kind) {
   case TIR_MAP: return tir_run_map(in, node);
@@ -325,6 +335,8 @@ static void give_results(tir_interp_t *in, td_arena_t *arena,
   }
 }
 
+/* After a report some values are still alive; loops may hold more, which
+ * goes with the task. */
 static void release_all(tir_interp_t *in) {
   for (size_t i = 0; i < in->cells.length; i++) {
     tir_cell_t *cell = in->cells.entries[i].value;

@@ -1,8 +1,7 @@
 /* tir_interp_code.c: from the expressions of a node to a straight program. */
 #include "ir/tir_interp.h"
 
-#include "ir/dtype.h"
-#include "ir/tir_text.h"
+#include "runtime/base/num.h"
 
 /* ---- affine subscripts ------------------------------------------------------
  * An integer expression c0 + sum of c[i] * index i.  Dims and scalars have
@@ -67,6 +66,7 @@ int64_t tir_extent(tir_interp_t *in, const ix_poly_t *p) {
   return value < 0 ? 0 : value;
 }
 
+/* Linear: an iteration space has a handful of indices. */
 static uint32_t axis_of(const tir_code_t *code, const tir_index_t *index) {
   for (uint32_t i = 0; i < code->axis_count; i++)
     if (code->axes[i].index == index) return i;
@@ -88,6 +88,8 @@ static affine_t affine_scalar(tir_code_t *code, const tir_expr_t *e) {
   return affine_const(td_load_i64(e->u.value->dtype, cell->tensor.data));
 }
 
+/* Quotients of constants only: h / 4 of an index is not affine, and is
+ * computed as a lane of its own once per block. */
 static affine_t affine_build(tir_code_t *code, const tir_expr_t *e,
                              const affine_t *a, const affine_t *b) {
   affine_t none = {false, 0, NULL}, zero = affine_const(0);
@@ -118,6 +120,7 @@ static affine_t affine_build(tir_code_t *code, const tir_expr_t *e,
   }
 }
 
+/* Operands first, so the forms of e's operands are known. */
 static void affine_visit(void *user, tir_expr_t *e) {
   tir_code_t *code = user;
   affine_t none = {false, 0, NULL};
@@ -166,7 +169,8 @@ static void raise_level(uint32_t *level, uint32_t other) {
   if (other > *level) *level = other;
 }
 
-/* Whether a subscript can be part of the strides. */
+/* A subscript that is affine but not provably in range, as in a padded
+ * window, goes through a register and is checked in each lane instead. */
 static const affine_t *as_stride(tir_code_t *code, const tir_expr_t *load,
                                  uint32_t dim) {
   const affine_t *f =
@@ -176,6 +180,8 @@ static const affine_t *as_stride(tir_code_t *code, const tir_expr_t *load,
   return is_inside(code, f, cell->tensor.dims[dim]) ? f : NULL;
 }
 
+/* Folds the affine subscripts into strides and leaves the others, in order,
+ * to the registers that tir_code_add computed for them. */
 static tir_access_t *make_access(tir_code_t *code, tir_instr_t *instr) {
   const tir_expr_t *e = instr->e;
   tir_access_t *access = TD_NEW(code->arena, tir_access_t);
@@ -210,6 +216,8 @@ static tir_access_t *make_access(tir_code_t *code, tir_instr_t *instr) {
   return access;
 }
 
+/* What can go wrong in a lane: a subscript, a wrap, a divisor. Floats
+ * cannot. */
 static bool is_checked_op(const tir_instr_t *instr) {
   if (instr->access != NULL) return instr->access->vector_count > 0;
   if (instr->rep != TIR_REP_I) return false;
@@ -243,6 +251,7 @@ static uint32_t emit(tir_code_t *code, tir_expr_t *e, const uint32_t *args,
   return reg;
 }
 
+/* Registers are numbered from 1 in the table, where NULL means none. */
 static bool reg_of(const tir_code_t *code, const tir_expr_t *e,
                    uint32_t *out) {
   size_t found = (size_t)(uintptr_t)td_map_get_u64(&code->regs, key_of(e));
@@ -260,6 +269,8 @@ typedef struct frame {
   uint32_t next;
 } frame_t;
 
+/* Its own stack: a formula may be as deep as it is long. An expression
+ * shared by several roots is computed once. */
 uint32_t tir_code_add(tir_code_t *code, tir_expr_t *root) {
   TD_VEC(frame_t) stack = {0};
   TD_VEC(uint32_t) args = {0};
@@ -301,6 +312,8 @@ void tir_code_body(tir_code_t *code, const tir_node_t *node) {
 
 /* ---- programs ------------------------------------------------------------ */
 
+/* The levels are fixed here: 0 is run once, 1 once a block (or, with lanes
+ * over reduction indices, once an output), 2 and up once a step. */
 void tir_code_init(tir_code_t *code, tir_interp_t *in, td_arena_t *arena,
                    const tir_node_t *node, bool lane_reductions) {
   memset(code, 0, sizeof *code);
@@ -334,6 +347,8 @@ void tir_code_init(tir_code_t *code, tir_interp_t *in, td_arena_t *arena,
   if (loops > 1) code->level_count = 2 + loops;
 }
 
+/* Counting sort, stable, so operands still come before their uses: an
+ * operand's level is never higher than that of its use. */
 static void sort_by_level(tir_code_t *code) {
   uint32_t count = (uint32_t)code->instrs.length;
   code->order = TD_NEW_ARRAY(code->arena, uint32_t, count);
@@ -399,6 +414,8 @@ void tir_code_run(tir_code_t *code, uint32_t level, uint32_t n) {
     tir_exec(code, &code->instrs.data[code->order[i]], n);
 }
 
+/* Offsets differ between blocks only by a shift in most programs, but
+ * finding the pattern anew is cheap and needs no proof. */
 static void fill_offsets(const tir_code_t *code, tir_access_t *access,
                          uint32_t n) {
   int64_t *to = access->offsets;
@@ -418,6 +435,8 @@ static void fill_offsets(const tir_code_t *code, tir_access_t *access,
   access->strip_count = 0;
 }
 
+/* The first tuple by division, the others by counting up: index order is
+ * that of an odometer whose last digit is the last lane axis. */
 void tir_code_lanes(tir_code_t *code, int64_t first, uint32_t n) {
   int64_t rest = first;
   for (uint32_t i = code->axis_count; i-- > 0;) {
@@ -453,119 +472,7 @@ void tir_code_loops(tir_code_t *code) {
   }
 }
 
-/* ---- checks -------------------------------------------------------------- */
-
-/* Marks the lanes of an operand that are wanted because lane l of the result
- * is (`when`: and this register holds `is`). */
-static void want(tir_code_t *code, uint32_t reg, const uint8_t *need,
-                 const uint8_t *when, uint8_t is, uint32_t n) {
-  uint8_t *to = code->need + (size_t)reg * code->width;
-  for (uint32_t l = 0; l < n; l++)
-    to[l] |= need[l] & (when == NULL || when[l] == is);
-}
-
-static void want_operands(tir_code_t *code, const tir_instr_t *instr,
-                          const uint8_t *need, uint32_t n) {
-  const uint8_t *left =
-      instr->arg_count > 0 ? tir_reg(code, instr->args[0]) : NULL;
-  for (uint32_t i = 0; i < instr->arg_count; i++) {
-    const uint8_t *when = NULL;
-    uint8_t is = 0;
-    if (i > 0 && (instr->e->op == TIR_X_SELECT || instr->e->op == TIR_X_AND ||
-                  instr->e->op == TIR_X_OR)) {
-      when = left;
-      is = instr->e->op == TIR_X_AND ||
-                   (instr->e->op == TIR_X_SELECT && i == 1)
-               ? 1
-               : 0;
-    }
-    want(code, instr->args[i], need, when, is, n);
-  }
-}
-
-static void want_root(tir_code_t *code, uint32_t reg, const uint8_t *guard,
-                      uint32_t n) {
-  if (reg == TIR_NO_REG) return;
-  uint8_t *to = code->need + (size_t)reg * code->width;
-  for (uint32_t l = 0; l < n; l++) to[l] |= guard == NULL || guard[l] != 0;
-}
-
-static void put_lane(tir_code_t *code, td_buf_t *b, uint32_t reg,
-                     uint32_t lane) {
-  const tir_instr_t *instr = &code->instrs.data[reg];
-  const void *data = tir_reg(code, reg);
-  switch (instr->rep) {
-  case TIR_REP_S: td_buf_f32(b, ((const float *)data)[lane]); break;
-  case TIR_REP_D: td_buf_f64(b, ((const double *)data)[lane]); break;
-  case TIR_REP_I:
-    td_buf_printf(b, "%lld", (long long)((const int64_t *)data)[lane]);
-    break;
-  case TIR_REP_B:
-    td_buf_puts(b, ((const uint8_t *)data)[lane] ? "true" : "false");
-    break;
-  }
-}
-
-static void report(tir_code_t *code, const tir_instr_t *instr,
-                   uint32_t lane) {
-  tir_interp_t *in = code->interp;
-  td_loc_t loc = instr->e->loc;
-  if (loc.line == 0 && code->node != NULL) loc = code->node->loc;
-  const tir_access_t *access = instr->access;
-  for (uint32_t i = 0; access != NULL && i < access->vector_count; i++) {
-    const tir_vector_sub_t *sub = &access->vectors[i];
-    int64_t at = ((const int64_t *)tir_reg(code, sub->reg))[lane];
-    if (at >= 0 && at < sub->extent) continue;
-    (void)td_diag(in->task, TD_R10, loc,
-                  "subscript %u of %s is %lld where the dim has %lld",
-                  sub->dim + 1, access->value->name, (long long)at,
-                  (long long)sub->extent);
-    return;
-  }
-  td_buf_t b;
-  td_buf_init(&b, in->task);
-  for (uint32_t i = 0; i < instr->arg_count; i++) {
-    if (i > 0) td_buf_puts(&b, ", ");
-    put_lane(code, &b, instr->args[i], lane);
-  }
-  bool divides = instr->e->op == TIR_X_DIV || instr->e->op == TIR_X_MOD;
-  const char *name = tir_x_text(instr->e->op);
-  if (divides)
-    (void)td_diag(in->task, TD_R10, loc, "divisor of %s(%s) is not positive",
-                  name, b.data);
-  else
-    (void)td_diag(in->task, TD_R10, loc, "integer wrapped: %s(%s)", name,
-                  b.data);
-  td_buf_free(&b);
-}
-
-bool tir_code_check(tir_code_t *code, uint32_t n) {
-  size_t count = code->instrs.length;
-  bool any = false;
-  for (size_t i = 0; i < count; i++) any |= code->instrs.data[i].any_bad;
-  if (!any) return true;
-  memset(code->need, 0, count * code->width);
-  const uint8_t *guard =
-      code->guard == TIR_NO_REG ? NULL : tir_reg(code, code->guard);
-  want_root(code, code->guard, NULL, n);
-  want_root(code, code->body, guard, n);
-  want_root(code, code->factor_a, guard, n);
-  want_root(code, code->factor_b, guard, n);
-  for (uint32_t i = 0; i < code->sub_count; i++)
-    want_root(code, code->subs[i], guard, n);
-  for (size_t i = count; i-- > 0;) {
-    tir_instr_t *instr = &code->instrs.data[i];
-    const uint8_t *need = code->need + i * code->width;
-    want_operands(code, instr, need, n);
-    if (!instr->any_bad) continue;
-    for (uint32_t l = 0; l < n; l++)
-      if (need[l] != 0 && instr->bad[l] != 0) {
-        report(code, instr, l);
-        return false;
-      }
-  }
-  return true;
-}
+/* ---- scalars ------------------------------------------------------------- */
 
 bool tir_eval_scalar(tir_interp_t *in, tir_expr_t *e, tir_scalar_t *out) {
   td_arena_t arena;

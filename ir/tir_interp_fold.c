@@ -46,6 +46,8 @@ static bool has_fma(void) {
 #define TIR_HAS_FMA_LOOPS 0
 #endif
 
+/* Guarded lanes keep their accumulator; a fused add of a product that may be
+ * NaN must not happen there at all, as far as the result shows. */
 static void fma_s(float *acc, const float *a, const float *b,
                   const uint8_t *guard, uint32_t n, uint32_t step) {
 #if TIR_HAS_FMA_LOOPS
@@ -104,6 +106,7 @@ static void fma_d(double *acc, const double *a, const double *b,
     else FOLD(int64_t, i_next);                                               \
   } while (0)
 
+/* Before the step itself, which wraps: only checked runs pay for it. */
 static void note_wraps(const tir_fold_t *fold, const int64_t *a,
                        const uint8_t *guard, uint32_t n) {
   const int64_t *acc = fold->acc;
@@ -138,6 +141,7 @@ static void note_wraps(const tir_fold_t *fold, const int64_t *a,
     }                                                                         \
   } while (0)
 
+/* The places of lanes: positions of the one reduction index. */
 static void fold_place(const tir_fold_t *fold, const void *a,
                        const uint8_t *guard, const int64_t *places,
                        uint32_t n) {
@@ -193,6 +197,8 @@ static void fill(const tir_fold_t *fold, double f, int64_t i, uint32_t n) {
   }
 }
 
+/* The identities of language 9.3. Positions start at 0, which is also what
+ * an empty reduction gives. */
 void tir_fold_start(const tir_fold_t *fold, uint32_t n) {
   switch (fold->reduce) {
   case TIR_REDUCE_NONE:

@@ -62,6 +62,7 @@ static int64_t clamp_int(tdsl_dtype_t to, int64_t v) {
   return v > td_dtype_max(to) ? td_dtype_max(to) : v;
 }
 
+/* From an integer's own bits to a narrow float in one rounding. */
 static double cast_int(tir_mode_t mode, tdsl_dtype_t to, int64_t v) {
   unsigned char place[8];
   if (to == TDSL_DTYPE_F64 || (to == TDSL_DTYPE_F32 && mode == TIR_F64))
@@ -87,6 +88,7 @@ static double lane_f64(tir_rep_t rep, const void *reg, uint32_t l) {
   return 0;
 }
 
+/* Integers and bools; floats never come here. */
 static int64_t lane_i64(tir_rep_t rep, const void *reg, uint32_t l) {
   if (rep == TIR_REP_I) return ((const int64_t *)reg)[l];
   return ((const uint8_t *)reg)[l];
@@ -125,6 +127,7 @@ static bool exec_plain_cast(tir_mode_t mode, const tir_instr_t *in, void *out,
   return true;
 }
 
+/* Every pair of types, one lane at a time; the common ones are plain casts. */
 static void exec_cast(const tir_code_t *code, const tir_instr_t *in,
                       void *out, const void *arg, uint32_t n) {
   tir_mode_t mode = code->interp->mode;
@@ -207,6 +210,7 @@ static void exec_cast(const tir_code_t *code, const tir_instr_t *in,
     }                                                                         \
   } while (0)
 
+/* Operations whose text is the same for both widths of float. */
 static void exec_float(tir_x_t op, tir_rep_t rep, void *out, const void *a,
                        const void *b, uint32_t n) {
   switch (op) {
@@ -238,6 +242,8 @@ static void exec_float(tir_x_t op, tir_rep_t rep, void *out, const void *a,
   }
 }
 
+/* A whole exponent is exact in binary64 for every power that is not 0 or
+ * inf. */
 static void exec_pow(const tir_instr_t *in, tir_rep_t y_rep, void *out,
                      const void *a, const void *b, uint32_t n) {
   EACH {
@@ -258,6 +264,7 @@ static inline int64_t modulo(int64_t x, int64_t y) {
   return y > 0 ? td_floor_mod(x, y) : 0;
 }
 
+/* Wrapping where the language wraps; is_bad says where that happened. */
 static void exec_int(tir_x_t op, void *out, const void *a, const void *b,
                      uint32_t n) {
   bool wrapped;
@@ -324,6 +331,8 @@ static void exec_select(const tir_code_t *code, const tir_instr_t *in,
   }
 }
 
+/* An f32 constant has all its digits until here: the float register rounds
+ * it, the binary64 one of the f64 mode does not. */
 static void exec_const(const tir_instr_t *in, void *out, uint32_t n) {
   switch (in->rep) {
   case TIR_REP_S: *(float *)out = (float)in->e->u.f64; break;
@@ -340,6 +349,7 @@ static void exec_index(const tir_code_t *code, const tir_instr_t *in,
   EACH out[l] = axis->is_lane ? axis->lanes[l] : axis->at;
 }
 
+/* A pure function of its integers, so tuples may be drawn in any order. */
 static void exec_uniform(const tir_code_t *code, const tir_instr_t *in,
                          void *out, uint32_t n) {
   EACH {
@@ -355,6 +365,7 @@ static void exec_uniform(const tir_code_t *code, const tir_instr_t *in,
   }
 }
 
+/* No `default:`: an operation without a meaning does not build. */
 void tir_exec(tir_code_t *code, tir_instr_t *in, uint32_t n) {
   void *out = tir_reg(code, (uint32_t)(in - code->instrs.data));
   const void *a =

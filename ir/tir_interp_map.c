@@ -25,6 +25,7 @@ typedef struct map_run {
   bool wrapped;
 } map_run_t;
 
+/* Number of tuples of the parallel or the reduction indices; 1 without any. */
 static int64_t tuples(tir_interp_t *in, const tir_node_t *node,
                       bool reductions) {
   int64_t n = 1;
@@ -60,6 +61,8 @@ static bool put(map_run_t *r, int64_t first, tir_rep_t rep, const void *reg,
   return true;
 }
 
+/* A wrap of one lane is reported for the block: which output it was is not
+ * worth a flag a lane. */
 static bool put_fold(map_run_t *r, int64_t first, uint32_t n) {
   if (r->wrapped) {
     (void)td_diag(r->in->task, TD_R10, r->node->loc,
@@ -103,6 +106,7 @@ static uint32_t advance(tir_code_t *code) {
   return 0;
 }
 
+/* All reduction tuples for one block of outputs, in index order. */
 static bool reduce_block(map_run_t *r, uint32_t n) {
   uint32_t level = 1;
   uint32_t last = r->code.axis_count - 1; /* the reduction index of places */
@@ -117,6 +121,7 @@ static bool reduce_block(map_run_t *r, uint32_t n) {
   return true;
 }
 
+/* Blocks are independent, so a reversed run takes them from the end. */
 static bool by_outputs(map_run_t *r) {
   int64_t width = r->code.width;
   int64_t blocks = (r->parallel + width - 1) / width;
@@ -159,6 +164,7 @@ static bool by_tuples(map_run_t *r) {
   return true;
 }
 
+/* Accumulators for the widest block; a lane of 8 bytes holds every type. */
 static void start_fold(map_run_t *r, tir_rep_t rep) {
   tir_reduce_t reduce = r->node->reduce;
   r->is_place = reduce == TIR_REDUCE_ARGMAX || reduce == TIR_REDUCE_ARGMIN;
@@ -184,6 +190,7 @@ static bool all_identity(map_run_t *r) {
   return true;
 }
 
+/* Guard first, so that it is in the lowest registers of its level. */
 static void compile(map_run_t *r, bool lane_reductions) {
   const tir_node_t *node = r->node;
   tir_code_t *code = &r->code;
@@ -194,6 +201,7 @@ static void compile(map_run_t *r, bool lane_reductions) {
   r->fold.is_serial = lane_reductions;
 }
 
+/* Chooses the direction of the lanes. Either gives the same bits. */
 static bool run(map_run_t *r) {
   const tir_node_t *node = r->node;
   r->parallel = tuples(r->in, node, false);

@@ -22,6 +22,7 @@ typedef struct update_run {
   unsigned char *staged; /* lanes of a block as stored elements */
 } update_run_t;
 
+/* Also as a subscript or in the guard: any read must see the old version. */
 static bool reads_target(const tir_node_t *node, td_arena_t *scratch) {
   tir_node_t *n = (tir_node_t *)(uintptr_t)node; /* read only */
   for (uint32_t i = 0; i < tir_node_expr_count(node); i++)
@@ -30,6 +31,8 @@ static bool reads_target(const tir_node_t *node, td_arena_t *scratch) {
   return false;
 }
 
+/* The target's own storage if nobody can tell: it dies here, nothing else
+ * shares it, and it is ours or an inout buffer. */
 static void make_output(update_run_t *r) {
   const tir_node_t *node = r->node;
   tir_cell_t *from = tir_cell(r->in, node->operands[0]);
@@ -70,6 +73,7 @@ static int64_t offset_of(const update_run_t *r, uint32_t lane) {
   return at;
 }
 
+/* With the subscripts of the element, which is what the user can look up. */
 static bool report_twice(const update_run_t *r, uint32_t lane) {
   td_buf_t b;
   td_buf_init(&b, r->in->task);
@@ -83,6 +87,7 @@ static bool report_twice(const update_run_t *r, uint32_t lane) {
   return false;
 }
 
+/* A store that loses bits is a wrap; only checked runs look. */
 static bool fits(const update_run_t *r, int64_t value) {
   tdsl_dtype_t dtype = r->out->tensor.dtype;
   if (!r->in->is_checked || (value >= td_dtype_min(dtype) &&
@@ -95,6 +100,8 @@ static bool fits(const update_run_t *r, int64_t value) {
   return false;
 }
 
+/* Without checks the last tuple in index order wins; the language leaves
+ * open which one does. */
 static bool assign_lane(update_run_t *r, uint32_t lane, int64_t at) {
   const tir_code_t *code = &r->code;
   if (r->hit != NULL) {
@@ -133,6 +140,8 @@ static void contribute(update_run_t *r, uint32_t lane, int64_t at) {
                   r->node->operands[0]->name);
 }
 
+/* Subscripts are always checked here, in every mode: a stray write would not
+ * stay inside the interpreter. */
 static bool write_block(update_run_t *r, uint32_t n) {
   const tir_code_t *code = &r->code;
   const uint8_t *guard =
@@ -181,6 +190,8 @@ static bool add_sums(update_run_t *r) {
   return true;
 }
 
+/* Sums must take contributions in index order, so only updates whose
+ * elements are distinct may run backwards. */
 static bool run_blocks(update_run_t *r, int64_t tuples) {
   const tir_node_t *node = r->node;
   tir_code_t *code = &r->code;
@@ -280,6 +291,7 @@ static int64_t *sort_row(const topk_row_t *row, int64_t n, int64_t *order,
   return order;
 }
 
+/* One row of the operand, exactly: every float type fits a double. */
 static void read_row(tir_interp_t *in, const tir_tensor_t *t, int64_t first,
                      int64_t n, double *values, int64_t *integers) {
   size_t bytes = tir_element_bytes(in->mode, t->dtype);
@@ -296,6 +308,8 @@ static void read_row(tir_interp_t *in, const tir_tensor_t *t, int64_t first,
   }
 }
 
+/* The first k in order. The values are the operand's own, so storing them
+ * back in its type is exact. */
 static void put_row(tir_interp_t *in, const tir_node_t *node, int64_t row,
                     const topk_row_t *from, const int64_t *order) {
   tir_cell_t *values = tir_cell(in, node->outs[0]);

@@ -1,5 +1,5 @@
 /* tir_parse.h: what the files of the TIR parser share (tir_lex.c tir_parse.c
- * tir_parse_expr.c).
+ * tir_parse_node.c tir_parse_expr.c).
  *
  * The text is hostile until parsed: nothing recurses over expressions,
  * blocks and polynomials nest to a cap, every count is checked against what
@@ -75,5 +75,23 @@ const ix_poly_t *tir_parse_poly(tir_parser_t *);
 tir_expr_t *tir_parse_constant(tir_parser_t *);
 /* Reads `%name` of a value in scope; NULL after a failure. */
 tir_value_t *tir_parse_use(tir_parser_t *);
+
+/* `loc("name":line:column)`; without it `here`, a place in this text. */
+td_loc_t tir_parse_loc(tir_parser_t *, td_loc_t here);
+/* `A..B` after its `in`; either end may be missing. */
+void tir_parse_range(tir_parser_t *, const ix_poly_t **lo,
+                     const ix_poly_t **hi);
+/* A value with a name and nothing else, not in scope. */
+tir_value_t *tir_new_value(tir_parser_t *, td_str_t name, td_loc_t loc);
+/* `bf16[R, 1024]`: dtype and dims of a value. */
+void tir_parse_type(tir_parser_t *, tir_value_t *);
+/* Scalars of integer type stand for themselves in polynomials. */
+void tir_give_symbol(tir_parser_t *, tir_value_t *, ix_symbol_kind_t kind);
+/* Into scope, to the end of the innermost open block. */
+void tir_declare(tir_parser_t *, tir_value_t *);
+/* `let $0 = E` ...: fills `lets`. */
+void tir_parse_lets(tir_parser_t *);
+/* Nodes up to the word or brace that the owner of the block expects. */
+void tir_parse_block(tir_parser_t *, tir_block_t *, int depth);
 
 #endif

@@ -19,6 +19,7 @@ typedef struct poly_state {
 
 static const ix_poly_t *poly_sum(tir_parser_t *p, poly_state_t *s);
 
+/* Stands for whatever could not be read. */
 static const ix_poly_t *zero(const tir_parser_t *p) {
   return ix_const(p->module->pool, 0);
 }
@@ -44,6 +45,7 @@ static const ix_poly_t *poly_minmax(tir_parser_t *p, poly_state_t *s) {
   return keep(p, is_min ? ix_min(pool, a, b) : ix_max(pool, a, b));
 }
 
+/* Unary minus binds tighter than / and %, as in the language. */
 static const ix_poly_t *poly_factor(tir_parser_t *p, poly_state_t *s) {
   const ix_poly_t *q = zero(p);
   if (++s->depth > POLY_NESTING) {
@@ -128,6 +130,7 @@ static tir_expr_t *at(tir_expr_t *e, td_loc_t loc) {
   return e;
 }
 
+/* `:f64` behind a float; without it the constant is an f32. */
 static bool ends_in_f64(tir_parser_t *p) {
   if (!tir_take_punct(p, ":")) return false;
   if (!tir_take_word(p, "f64")) tir_fail(p, "expected `f64`");
@@ -183,6 +186,7 @@ tir_value_t *tir_parse_use(tir_parser_t *p) {
   return v;
 }
 
+/* The expression itself: sharing in the text is sharing in the DAG. */
 static tir_expr_t *let_use(tir_parser_t *p) {
   int64_t number = -1;
   tir_expr_t *e = NULL;
@@ -243,6 +247,8 @@ static tir_x_t find_op(tir_parser_t *p, td_str_t name, td_loc_t loc,
 }
 _Static_assert(TIR_X_NEG == TIR_X_LOAD + 1, "ORDER TIR: leaves come first");
 
+/* Ill-typed operands may give a wrong type here; the verifier, which runs on
+ * every text, looks at each operation by itself. */
 static tdsl_dtype_t type_of(const call_t *call, uint32_t count,
                             tir_expr_t *const *args) {
   switch (call->op) {

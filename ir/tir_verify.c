@@ -47,6 +47,7 @@ static void fail(verifier_t *v, td_loc_t loc, const char *format, ...) {
 
 /* ---- polynomials --------------------------------------------------------- */
 
+/* Linear: a function has a handful of dynamic dims. */
 static bool is_dim(const verifier_t *v, const ix_symbol_t *s) {
   for (uint32_t i = 0; i < v->func->dim_count; i++)
     if (v->func->dims[i] == s) return true;
@@ -68,6 +69,8 @@ static bool over_dims(const verifier_t *v, const ix_poly_t *p, int depth) {
   return true;
 }
 
+/* A dim, extent or range may speak of dynamic dims only: static ones have
+ * their value since lowering, and no extent depends on an index or on data. */
 static void check_poly(verifier_t *v, const ix_poly_t *p, td_loc_t loc,
                        const char *what) {
   if (p == NULL)
@@ -78,6 +81,7 @@ static void check_poly(verifier_t *v, const ix_poly_t *p, td_loc_t loc,
 
 /* ---- values -------------------------------------------------------------- */
 
+/* The parts of a value that do not depend on where it is defined. */
 static void check_type(verifier_t *v, const tir_value_t *value) {
   if (tir_dtype_class(value->dtype) == TIR_CLASS_NONE)
     fail(v, value->loc, "%%%s has no dtype", value->name);
@@ -94,6 +98,7 @@ static void check_type(verifier_t *v, const tir_value_t *value) {
     fail(v, value->loc, "%%%s has a range but is no integer", value->name);
 }
 
+/* Enters a value into scope; SSA means that this happens once. */
 static void define(verifier_t *v, const tir_value_t *value) {
   if (value == NULL) {
     fail(v, TD_NO_LOC, "a value is missing");
@@ -106,6 +111,7 @@ static void define(verifier_t *v, const tir_value_t *value) {
   td_map_put_u64(&v->scope, key_of(value), v);
 }
 
+/* False after a report, or where the value is not there at all. */
 static bool is_readable(verifier_t *v, const tir_value_t *value,
                         td_loc_t loc) {
   if (value == NULL) {
@@ -127,6 +133,7 @@ static bool same_type(const tir_value_t *a, const tir_value_t *b) {
   return true;
 }
 
+/* Missing values were reported where they were read. */
 static void check_same(verifier_t *v, const tir_value_t *a,
                        const tir_value_t *b, td_loc_t loc) {
   if (a != NULL && b != NULL && !same_type(a, b))
@@ -135,6 +142,7 @@ static void check_same(verifier_t *v, const tir_value_t *a,
 
 /* ---- expressions --------------------------------------------------------- */
 
+/* Indices are compared by pointer: two nodes never share one. */
 static bool has_index(const verifier_t *v, const tir_index_t *index) {
   if (v->node == NULL) return false;
   for (uint32_t i = 0; i < v->node->index_count; i++)
@@ -142,11 +150,14 @@ static bool has_index(const verifier_t *v, const tir_index_t *index) {
   return false;
 }
 
+/* A bool is stored as 0 or 1 everywhere, so that engines may compare bits. */
 static void check_const(verifier_t *v, const tir_expr_t *e) {
   if (e->type == TDSL_DTYPE_BOOL && e->u.i64 != 0 && e->u.i64 != 1)
     fail(v, e->loc, "a bool is neither 0 nor 1");
 }
 
+/* Subscripts are checked against the rank only; that they are in range was
+ * proved by the checker and is tested by checked runs. */
 static void check_load(verifier_t *v, const tir_expr_t *e) {
   const tir_value_t *value = e->u.value;
   if (!is_readable(v, value, e->loc)) return;
@@ -169,6 +180,9 @@ static bool typed(const tir_expr_t *e, tdsl_dtype_t result, tdsl_dtype_t a,
   return true;
 }
 
+/* The typing rules of tir.h, one case a group of operations that share one.
+ * No `default:`, so that a new row of tir_ops.def does not build without a
+ * rule. */
 static bool operands_fit(const tir_expr_t *e) {
   const tdsl_dtype_t same = TDSL_DTYPE_UNSET;
   tdsl_dtype_t first = e->arg_count > 0 ? e->args[0]->type : same;
@@ -211,6 +225,7 @@ static bool operands_fit(const tir_expr_t *e) {
   return false;
 }
 
+/* Visited once for each distinct expression, operands first. */
 static void check_one(void *user, tir_expr_t *e) {
   verifier_t *v = user;
   if (!v->ok) return;
@@ -232,6 +247,7 @@ static void check_one(void *user, tir_expr_t *e) {
     fail(v, e->loc, "an index is used outside its node");
 }
 
+/* A root of a node: there, well typed, and of the class its place wants. */
 static void check_expr(verifier_t *v, tir_expr_t *e, tir_class_t wanted,
                        const char *what) {
   if (e == NULL) {
@@ -249,6 +265,8 @@ static void check_expr(verifier_t *v, tir_expr_t *e, tir_class_t wanted,
 
 /* ---- nodes --------------------------------------------------------------- */
 
+/* Rule 2's order, parallel before reduction, is what lets engines count the
+ * parallel indices instead of looking at each. */
 static void check_indices(verifier_t *v, const tir_node_t *node) {
   bool reduction = false;
   for (uint32_t i = 0; i < node->index_count; i++) {
@@ -328,6 +346,8 @@ static void check_map(verifier_t *v, tir_node_t *node) {
   if (v->ok) check_plan(v, node);
 }
 
+/* The new version has the target's type; its dims are the target's own, so
+ * no extent of the indices is compared with them. */
 static void check_update(verifier_t *v, tir_node_t *node) {
   if (node->out_count != 1 || node->operand_count != 1 ||
       node->outs[0] == NULL) {
@@ -352,6 +372,7 @@ static void check_update(verifier_t *v, tir_node_t *node) {
   if (v->ok) check_plan(v, node);
 }
 
+/* Both outputs have the operand's dims but for the last, which is k. */
 static void check_topk(verifier_t *v, tir_node_t *node) {
   if (node->out_count != 2 || node->operand_count != 1 ||
       node->outs[0] == NULL || node->outs[1] == NULL) {
@@ -378,6 +399,9 @@ static void check_topk(verifier_t *v, tir_node_t *node) {
 
 static void check_block(verifier_t *v, const tir_block_t *nodes, int depth);
 
+/* Carried values keep their type from init to yield; that of a loop's
+ * outputs is the same again. The bounds are read before the region's names
+ * exist. */
 static void check_loop(verifier_t *v, tir_node_t *node, int depth) {
   if (node->out_count != node->operand_count || node->iv == NULL ||
       node->iv->rank != 0 || node->iv->dtype != TDSL_DTYPE_I64) {
@@ -435,6 +459,7 @@ static void check_block(verifier_t *v, const tir_block_t *nodes, int depth) {
 
 /* ---- functions ----------------------------------------------------------- */
 
+/* A slot has a value to read, a result to leave, or both, by its kind. */
 static void check_slot(verifier_t *v, uint32_t at) {
   const tir_slot_t *slot = &v->func->slots[at];
   v->ok = true;
@@ -455,6 +480,7 @@ static void check_slot(verifier_t *v, uint32_t at) {
   if (v->ok && slot->value != NULL) define(v, slot->value);
 }
 
+/* Callers bind arguments by name, and `return` names results. */
 static void check_slot_names(verifier_t *v) {
   td_map_t names;
   td_map_init(&names, &v->arena);
@@ -467,6 +493,7 @@ static void check_slot_names(verifier_t *v) {
   }
 }
 
+/* Results are read at the very end, when every top-level value is defined. */
 static void check_results(verifier_t *v) {
   for (uint32_t i = 0; i < v->func->slot_count; i++) {
     const tir_slot_t *slot = &v->func->slots[i];
