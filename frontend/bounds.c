@@ -106,19 +106,34 @@ const ix_poly_t *sem_datum(sem_ctx_t *c, const sem_expr_t *read) {
 
 /* ---- guards ----------------------------------------------------------------------- */
 
-static void assume_comparison(sem_ctx_t *c, sem_op_t op, const ix_poly_t *a,
+/* False if the guard can never hold. */
+static bool assume_fact(sem_ctx_t *c, const ix_poly_t *p) {
+  int64_t number = 0;
+  if (ix_is_const(p, &number)) return number >= 0;
+  ix_facts_guard(c->facts, p);
+  return true;
+}
+
+static bool assume_comparison(sem_ctx_t *c, sem_op_t op, const ix_poly_t *a,
                               const ix_poly_t *b) {
   const ix_poly_t *one = ix_const(c->pool, 1);
   const ix_poly_t *ab = ix_sub(c->pool, a, b), *ba = ix_sub(c->pool, b, a);
-  if (ab == NULL || ba == NULL) return;
+  int64_t number = 0;
+  if (ab == NULL || ba == NULL) return true;
   switch (op) {
-  case SEM_OP_LE: ix_facts_guard(c->facts, ba); break;
-  case SEM_OP_GE: ix_facts_guard(c->facts, ab); break;
-  case SEM_OP_LT: ix_facts_guard(c->facts, ix_sub(c->pool, ba, one)); break;
-  case SEM_OP_GT: ix_facts_guard(c->facts, ix_sub(c->pool, ab, one)); break;
-  case SEM_OP_EQ: ix_facts_guard_zero(c->facts, ab); break;
-  case SEM_OP_NE: ix_facts_guard_nonzero(c->facts, ab); break;
-  default: break;
+  case SEM_OP_LE: return assume_fact(c, ba);
+  case SEM_OP_GE: return assume_fact(c, ab);
+  case SEM_OP_LT: return assume_fact(c, ix_sub(c->pool, ba, one));
+  case SEM_OP_GT: return assume_fact(c, ix_sub(c->pool, ab, one));
+  case SEM_OP_EQ:
+    if (ix_is_const(ab, &number)) return number == 0;
+    ix_facts_guard_zero(c->facts, ab);
+    return true;
+  case SEM_OP_NE:
+    if (ix_is_const(ab, &number)) return number != 0;
+    ix_facts_guard_nonzero(c->facts, ab);
+    return true;
+  default: return true;
   }
 }
 
@@ -134,32 +149,35 @@ static sem_op_t negated(sem_op_t op) {
   }
 }
 
-void sem_assume(sem_ctx_t *c, const sem_expr_t *cond, bool truth) {
+bool sem_assume(sem_ctx_t *c, const sem_expr_t *cond, bool truth) {
   /* More facts than this in one guard help no proof and cost every one. */
   enum { MOST = 64 };
-  if (c->quiet > 0) return;
+  bool possible = true;
+  if (c->quiet > 0) return true;
   for (int i = 0; i < MOST; i++) {
+    if (cond->kind == SEM_CONST) return possible && (cond->i64 != 0) == truth;
     if (cond->kind == SEM_UNARY && cond->op == SEM_OP_NOT) {
       cond = cond->args[0];
       truth = !truth;
       continue;
     }
-    if (cond->kind != SEM_BINARY) return;
+    if (cond->kind != SEM_BINARY) break;
     if (cond->op == (truth ? SEM_OP_AND : SEM_OP_OR)) {
-      sem_assume(c, cond->args[1], truth);
+      possible = sem_assume(c, cond->args[1], truth) && possible;
       cond = cond->args[0];
       continue;
     }
-    if (cond->op < SEM_OP_EQ || cond->op > SEM_OP_GE) return;
+    if (cond->op < SEM_OP_EQ || cond->op > SEM_OP_GE) break;
     const sem_expr_t *a = cond->args[0], *b = cond->args[1];
     if (!sem_is_int(a) || !sem_is_int(b) || a->poly == NULL ||
         b->poly == NULL) {
-      return;
+      break;
     }
-    assume_comparison(c, truth ? cond->op : negated(cond->op), a->poly,
-                      b->poly);
-    return;
+    return assume_comparison(c, truth ? cond->op : negated(cond->op), a->poly,
+                             b->poly) &&
+           possible;
   }
+  return possible;
 }
 
 /* ---- subscripts --------------------------------------------------------------------- */

@@ -464,8 +464,9 @@ const sem_expr_t *sem_root(const sem_expr_t *place);
 bool sem_prove_subscript(sem_ctx_t *c, const sem_expr_t *sub,
                          const sem_dim_t *dim, const ast_expr_t *base,
                          const ast_expr_t *ast);
-/* A guard holds (or its negation) until the facts are released. */
-void sem_assume(sem_ctx_t *c, const sem_expr_t *cond, bool truth);
+/* A guard holds (or its negation) until the facts are released.  False if it
+ * never can: what it guards is never evaluated and needs no proofs. */
+bool sem_assume(sem_ctx_t *c, const sem_expr_t *cond, bool truth);
 bool sem_nonneg(sem_ctx_t *c, const ix_poly_t *p);
 bool sem_positive(sem_ctx_t *c, const ix_poly_t *p);
 /* lo <= p < hi free of what varies; NULL ends are unknown. */

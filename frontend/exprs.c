@@ -91,10 +91,8 @@ static sem_expr_t *string_value(sem_ctx_t *c, const ast_expr_t *e) {
 static sem_expr_t *check_arm(sem_ctx_t *c, const sem_expr_t *cond,
                              bool truth, const ast_expr_t *arm) {
   size_t mark = ix_facts_mark(c->facts);
-  bool dead = cond != NULL && cond->kind == SEM_CONST &&
-              (cond->i64 != 0) != truth;
-  if (dead) c->unproved++; /* never evaluated: nothing to prove */
-  if (cond != NULL) sem_assume(c, cond, truth);
+  bool dead = cond != NULL && !sem_assume(c, cond, truth);
+  if (dead) c->unproved++;
   sem_expr_t *e = sem_check_expr(c, arm);
   if (e != NULL && sem_is_int(e) && !sem_is_tensor(e) && e->poly != NULL) {
     /* What the guard says of its range is known here only. */
@@ -151,11 +149,13 @@ static sem_expr_t *join_lazy(sem_ctx_t *c, const ast_spine_t *spine,
   ast_op_t op = spine->nodes[*i]->op;
   size_t mark = ix_facts_mark(c->facts);
   size_t facts = 0;
+  uint32_t unproved = c->unproved;
   sem_expr_t *newest = a;
   for (;; (*i)++) {
     const ast_expr_t *node = spine->nodes[*i];
-    if (newest != NULL && facts++ < 64) {
-      sem_assume(c, newest, op == AST_OP_AND);
+    if (newest != NULL && facts++ < 64 &&
+        !sem_assume(c, newest, op == AST_OP_AND)) {
+      c->unproved++;
     }
     newest = sem_check_expr(c, node->kids[1]);
     a = a == NULL || newest == NULL
@@ -167,6 +167,7 @@ static sem_expr_t *join_lazy(sem_ctx_t *c, const ast_spine_t *spine,
                 spine->nodes[*i + 1]->op == op;
     if (!more) break;
   }
+  c->unproved = unproved;
   ix_facts_release(c->facts, mark);
   return a;
 }

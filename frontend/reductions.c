@@ -182,6 +182,7 @@ sem_expr_t *sem_reduction(sem_ctx_t *c, const ast_expr_t *e) {
   const ix_poly_t *lo = NULL, *hi = NULL;
   bool guard_ok = true;
   if (ok) {
+    uint32_t unproved = c->unproved;
     if (!ranged) c->unproved++;
     for (uint32_t i = 0; i < r->index_count; i++) {
       sem_assume_nonempty(c, r->indices[i]);
@@ -189,14 +190,14 @@ sem_expr_t *sem_reduction(sem_ctx_t *c, const ast_expr_t *e) {
     if (e->where != NULL) {
       sem_expr_t *guard = sem_check_cond(c, e->where);
       guard_ok = guard != NULL;
-      if (guard_ok) sem_assume(c, guard, true);
+      if (guard_ok && !sem_assume(c, guard, true)) c->unproved++;
       r->guard = guard;
     }
     body = sem_check_expr(c, e->kids[0]);
     if (body != NULL && sem_is_int(body) && body->poly != NULL) {
       sem_ends(c, body->poly, &lo, &hi);
     }
-    if (!ranged) c->unproved--;
+    c->unproved = unproved;
   }
   ix_facts_release(c->facts, mark);
   sem_scope_release(c, scope);

@@ -424,18 +424,19 @@ static bool check_in_scope(sem_ctx_t *c, const ast_stmt_t *s,
     ranged = ranged && !seeks[i].failed;
     if (!seeks[i].failed) sem_assume_nonempty(c, seeks[i].index);
   }
+  uint32_t unproved = c->unproved;
   if (!ranged) c->unproved++;
   bool ok = true;
   if (s->where != NULL) {
     sem_expr_t *guard = sem_check_cond(c, s->where);
-    if (guard != NULL) sem_assume(c, guard, true);
+    if (guard != NULL && !sem_assume(c, guard, true)) c->unproved++;
     stmt->guard = guard;
     ok = guard != NULL;
   }
   sem_type_t kept;
   ok = check_subs(c, ast, base, stmt, &kept) && ok;
   sem_expr_t *value = sem_check_formula(c, s->value);
-  if (!ranged) c->unproved--;
+  c->unproved = unproved;
   if (!ok || !ranged || value == NULL) return false;
   return check_element_value(c, s, base, stmt, &kept, value) &&
          check_distinct(c, s, stmt);
