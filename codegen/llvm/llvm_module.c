@@ -82,7 +82,7 @@ static LLVMTargetMachineRef open_machine(cgl_t *g, cgl_foreign_t *foreign) {
   }
   LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
       target, triple, g->target->llvm_cpu, g->target->features,
-      LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelJITDefault);
+      LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
   TD_CHECK(g->task, machine != NULL, "no machine %s", g->target->name);
   LLVMSetTarget(g->module, triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
