@@ -7,6 +7,7 @@ void pass_tensor_pipeline(pass_state_t *state, tir_module_t *module) {
   RUN(simplify_tensor);
   RUN(share_common);
   RUN(eliminate_dead);
+  RUN(settle_scalars);
   /* Every value is used, none is computed twice. */
   RUN(fuse_elementwise);
   RUN(fold_constants);
@@ -27,7 +28,6 @@ void pass_tile_pipeline(pass_state_t *state, td_arena_t *arena,
   }
 #define RUN(id) \
   pass_run_kir(state, PASS_ID_##id, pass_##id, out->kernels, out->count)
-  RUN(simplify_index);
-  RUN(vectorize_access);
+  RUN(mark_safe_loads);
 #undef RUN
 }
