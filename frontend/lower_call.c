@@ -71,7 +71,7 @@ static lo_value_t result_value(lo_t *lo, const sem_symbol_t *symbol) {
 }
 
 void lo_inline(lo_t *lo, const sem_expr_t *call, const char *const *names,
-               lo_value_t *results) {
+               const lo_order_t *orders, lo_value_t *results) {
   const sem_func_t *func = call->callee;
   check_depth(lo, call);
   lo_frame_t *f = TD_NEW(lo->arena, lo_frame_t);
@@ -88,6 +88,7 @@ void lo_inline(lo_t *lo, const sem_expr_t *call, const char *const *names,
                                      func->result_count);
   for (uint32_t i = 0; i < func->result_count; i++) copies[i] = names[i];
   f->result_names = copies;
+  f->result_orders = orders;
   bind_generics(lo, f, call);
   for (uint32_t i = 0; i < func->param_count; i++) {
     lo_binding_t *b = argument(lo, func->params[i], call->args[i]);
@@ -115,7 +116,7 @@ lo_value_t lo_call_value(lo_t *lo, const sem_expr_t *call) {
     names[i] = i == 0 ? lo->name
                       : td_arena_printf(lo->arena, "%s.%s", lo->name,
                                         func->results[i]->name);
-  lo_inline(lo, call, names, results);
+  lo_inline(lo, call, names, NULL, results);
   lo->name = outer_name;
   return results[0];
 }

@@ -80,6 +80,16 @@ typedef struct lo_binding {
 
 typedef TD_VEC(tir_index_t *) lo_indices_t;
 
+/* The order of dims that a caller wants a result stored in: o[b, :, h, :]
+ * wants b, dim 0, h, dim 1.  Only a wish: views make any order right. */
+typedef struct lo_order {
+  uint32_t count;
+  struct {
+    const tir_index_t *index; /* canonical; NULL: dim of the result */
+    uint32_t dim;
+  } items[IX_MAX_RANK];
+} lo_order_t;
+
 /* One function being inlined. */
 typedef struct lo_frame lo_frame_t;
 struct lo_frame {
@@ -93,6 +103,7 @@ struct lo_frame {
   const ix_poly_t **values;
   const char *prefix;        /* of the names of locals; NULL at an entry */
   const char **result_names; /* of an inlined call */
+  const struct lo_order *result_orders; /* one a result, or NULL */
   bool is_scalar;            /* all parameters have rank 0: its scalar
                                 definitions stay formulas */
   bool is_tf32, is_approx;
@@ -139,6 +150,7 @@ typedef struct lo_spec {
    * carried value have the same dims in every iteration. */
   uint32_t outer_count;
   tir_index_t *const *outer;
+  const lo_order_t *order;  /* dims are own's; NULL: outer, then own */
   const ix_poly_t *lo, *hi; /* range of an integer output, or NULL */
 } lo_spec_t;
 
@@ -269,9 +281,10 @@ bool lo_place_range(const sem_expr_t *e, const sem_symbol_t **root,
 
 /* ---- lower_call.c ----------------------------------------------------------- */
 
-/* Inlines a CALL; results[j] is result j.  names: of the results. */
+/* Inlines a CALL; results[j] is result j.  names: of the results; orders:
+ * their wanted orders, or NULL. */
 void lo_inline(lo_t *lo, const sem_expr_t *call, const char *const *names,
-               lo_value_t *results);
+               const lo_order_t *orders, lo_value_t *results);
 /* Result 0 of a call inside a formula. */
 lo_value_t lo_call_value(lo_t *lo, const sem_expr_t *call);
 
@@ -287,6 +300,9 @@ tir_index_t *lo_canonical(lo_t *lo, const sem_index_t *index);
 const lo_view_t *lo_emit_formula(lo_t *lo, const sem_expr_t *e,
                                  tir_expr_t *const *at, lo_spec_t *spec);
 const char *lo_symbol_name(lo_t *lo, const sem_symbol_t *symbol);
+/* The order in which the caller wants a result of this frame; NULL: none. */
+const lo_order_t *lo_symbol_order(const lo_t *lo,
+                                  const sem_symbol_t *symbol);
 
 /* ---- lower_update.c --------------------------------------------------------- */
 

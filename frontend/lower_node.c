@@ -121,15 +121,12 @@ static void add_fresh(renaming_t *r, tir_index_t *index, bool is_reduction) {
   td_vec_push(r->lo->arena, &r->to, fresh);
 }
 
-static void start_renaming(renaming_t *r, lo_t *lo, const lo_indices_t *outer,
-                           const lo_spec_t *spec) {
+/* parallel: all indices of the node that are not reduced. */
+static void start_renaming(renaming_t *r, lo_t *lo,
+                           const lo_indices_t *parallel) {
   *r = (renaming_t){.lo = lo};
-  for (size_t i = 0; i < outer->length; i++)
-    add_fresh(r, outer->data[i], false);
-  for (uint32_t i = 0; i < spec->own_count; i++)
-    add_fresh(r, spec->own[i], false);
-  for (uint32_t i = 0; i < spec->red_count; i++)
-    add_fresh(r, spec->red[i], true);
+  for (size_t i = 0; i < parallel->length; i++)
+    add_fresh(r, parallel->data[i], false);
   tir_rewriter_init(&r->rewriter, lo->arena, rename_index, r);
 }
 
@@ -205,6 +202,52 @@ static void outer_of(lo_t *lo, const lo_spec_t *spec, uint32_t count,
   lo_join_indices(lo, &found, &wanted, out);
 }
 
+/* Outer and own indices in the order in which the output has them. */
+static void order_indices(lo_t *lo, const lo_spec_t *spec,
+                          const lo_indices_t *outer, lo_indices_t *out) {
+  const lo_order_t *order = spec->order;
+  lo_indices_t wanted = {0};
+  for (uint32_t i = 0; order != NULL && i < order->count; i++) {
+    tir_index_t *found = NULL;
+    if (order->items[i].index == NULL && order->items[i].dim < spec->own_count)
+      found = spec->own[order->items[i].dim];
+    for (size_t k = 0; k < outer->length; k++)
+      if (outer->data[k] == order->items[i].index) found = outer->data[k];
+    if (found != NULL && !holds((uint32_t)wanted.length, wanted.data, found))
+      td_vec_push(lo->arena, &wanted, found);
+  }
+  if (wanted.length == outer->length + spec->own_count) {
+    *out = wanted;
+    return;
+  }
+  for (size_t i = 0; i < outer->length; i++)
+    td_vec_push(lo->arena, out, outer->data[i]);
+  for (uint32_t i = 0; i < spec->own_count; i++)
+    td_vec_push(lo->arena, out, spec->own[i]);
+}
+
+/* The output as a view with a slot for each own index. */
+static const lo_view_t *own_view(lo_t *lo, const lo_spec_t *spec,
+                                 tir_value_t *value,
+                                 const lo_indices_t *parallel) {
+  lo_view_t *v = TD_NEW(lo->arena, lo_view_t);
+  v->value = value;
+  v->dtype = value->dtype;
+  v->rank = spec->own_count;
+  v->dims = TD_NEW_ARRAY(lo->arena, const ix_poly_t *, v->rank);
+  v->subs = TD_NEW_ARRAY(lo->arena, lo_sub_t, value->rank);
+  for (uint32_t k = 0; k < v->rank; k++) v->dims[k] = spec->own[k]->extent;
+  for (uint32_t i = 0; i < value->rank; i++) {
+    uint32_t k = 0;
+    while (k < v->rank && spec->own[k] != parallel->data[i]) k++;
+    if (k < v->rank)
+      v->subs[i].slot = k;
+    else
+      v->subs[i].fixed = tir_index_ref(lo->arena, parallel->data[i]);
+  }
+  return v;
+}
+
 const lo_view_t *lo_emit_map(lo_t *lo, const lo_spec_t *spec) {
   tir_expr_t *body = spec->body, *guard = spec->guard;
   if (spec->reduce == TIR_REDUCE_NONE) {
@@ -217,9 +260,12 @@ const lo_view_t *lo_emit_map(lo_t *lo, const lo_spec_t *spec) {
   tir_expr_t *exprs[] = {body, guard};
   lo_indices_t outer = {0}, parallel = {0};
   outer_of(lo, spec, 2, exprs, &outer);
+  order_indices(lo, spec, &outer, &parallel);
 
   renaming_t r;
-  start_renaming(&r, lo, &outer, spec);
+  start_renaming(&r, lo, &parallel);
+  for (uint32_t i = 0; i < spec->red_count; i++)
+    add_fresh(&r, spec->red[i], true);
   tir_node_t *node = tir_node_create(lo->arena, TIR_MAP, 1);
   node->loc = spec->loc;
   node->index_count = (uint32_t)r.to.length;
@@ -228,16 +274,13 @@ const lo_view_t *lo_emit_map(lo_t *lo, const lo_spec_t *spec) {
   node->guard = renamed(&r, guard);
   node->body = renamed(&r, body);
   node->uses_tf32 = spec->reduce == TIR_REDUCE_SUM && lo->frame->is_tf32;
-  for (size_t i = 0; i < r.to.length; i++)
-    if (!r.to.data[i]->is_reduction)
-      td_vec_push(lo->arena, &parallel, r.to.data[i]);
   tir_value_t *v = new_out(lo, node, spec->name, spec->dtype, &parallel);
   v->is_written = spec->is_written;
   v->lo = spec->lo;
   v->hi = spec->hi;
   if (spec->reduce != TIR_REDUCE_NONE) tir_assign_plan(lo->arena, node);
   lo_add_node(lo, node);
-  return lo_view_of(lo, v, &outer);
+  return own_view(lo, spec, v, &parallel);
 }
 
 /* ---- cells -------------------------------------------------------------------- */
@@ -316,8 +359,14 @@ void lo_emit_update(lo_t *lo, lo_cell_t *cell, const lo_spec_t *spec,
   uint32_t outer_count = (uint32_t)outer.length;
   tir_value_t *target = lo_cell_value(lo, cell, outer_count, outer.data);
 
+  lo_indices_t parallel = {0};
+  for (uint32_t i = 0; i < outer_count; i++)
+    td_vec_push(lo->arena, &parallel, outer.data[i]);
+  for (uint32_t i = 0; i < spec->own_count; i++)
+    td_vec_push(lo->arena, &parallel, spec->own[i]);
+
   renaming_t r;
-  start_renaming(&r, lo, &outer, spec);
+  start_renaming(&r, lo, &parallel);
   tir_node_t *node = tir_node_create(lo->arena, TIR_UPDATE, 1);
   node->loc = spec->loc;
   node->index_count = (uint32_t)r.to.length;

@@ -42,6 +42,15 @@ const char *lo_symbol_name(lo_t *lo, const sem_symbol_t *symbol) {
   return td_arena_printf(lo->arena, "%s.%s", f->prefix, symbol->name);
 }
 
+const lo_order_t *lo_symbol_order(const lo_t *lo,
+                                  const sem_symbol_t *symbol) {
+  const lo_frame_t *f = lo->frame;
+  if (f->caller == NULL || f->result_orders == NULL) return NULL;
+  for (uint32_t i = 0; i < f->func->result_count; i++)
+    if (f->func->results[i] == symbol) return &f->result_orders[i];
+  return NULL;
+}
+
 /* Range of an integer type, where it is over dims only. */
 static const ix_poly_t *range_end(lo_t *lo, const ix_poly_t *end) {
   if (end == NULL || ix_mentions_kind(end, IX_SYM_INDEX) ||
@@ -196,7 +205,8 @@ static lo_spec_t spec_for(lo_t *lo, const sem_symbol_t *symbol,
                     .dtype = stored_dtype(symbol, type->dtype),
                     .is_written = symbol->is_written,
                     .own_count = shape->own_count,
-                    .own = shape->own};
+                    .own = shape->own,
+                    .order = lo_symbol_order(lo, symbol)};
   if (td_dtype_is_int(spec.dtype)) {
     spec.lo = range_end(lo, type->lo);
     spec.hi = range_end(lo, type->hi);
@@ -231,6 +241,7 @@ const lo_view_t *lo_emit_formula(lo_t *lo, const sem_expr_t *e,
     direct.is_written = spec->is_written;
     direct.own_count = spec->own_count;
     direct.own = spec->own;
+    direct.order = spec->order;
     if (spec->lo != NULL) direct.lo = spec->lo;
     if (spec->hi != NULL) direct.hi = spec->hi;
     const lo_view_t *view = lo_emit_map(lo, &direct);
@@ -356,6 +367,29 @@ static void define_formula(lo_t *lo, const sem_stmt_t *s) {
   bind_symbol(lo, symbol, lo_value_one(lo, view));
 }
 
+/* The order of dims of a left side; where it is itself a result, put into
+ * the order that the caller of this frame wants. */
+static void order_of(lo_t *lo, const sem_target_t *t, lo_order_t *out) {
+  lo_order_t mine = {.count = 0};
+  uint32_t colons = 0;
+  mine.count = t->sub_count == 0 ? t->symbol->type.rank : t->sub_count;
+  for (uint32_t i = 0; i < mine.count; i++) {
+    if (t->sub_count > 0 && t->subs[i] != NULL)
+      mine.items[i].index = lo_canonical(lo, t->subs[i]);
+    else
+      mine.items[i].dim = colons++;
+  }
+  *out = mine;
+  const lo_order_t *outer = lo_symbol_order(lo, t->symbol);
+  if (outer == NULL || outer->count == 0) return;
+  *out = *outer;
+  for (uint32_t i = 0; i < outer->count; i++) {
+    uint32_t dim = outer->items[i].dim;
+    if (outer->items[i].index == NULL && dim < mine.count)
+      out->items[i] = mine.items[dim];
+  }
+}
+
 static void define_call(lo_t *lo, const sem_stmt_t *s) {
   uint32_t count = s->value->callee->result_count;
   const char **names = TD_NEW_ARRAY(lo->arena, const char *, count);
@@ -364,7 +398,10 @@ static void define_call(lo_t *lo, const sem_stmt_t *s) {
     names[i] = i < s->target_count
                    ? lo_symbol_name(lo, s->targets[i].symbol)
                    : lo->name;
-  lo_inline(lo, s->value, names, results);
+  lo_order_t *orders = TD_NEW_ARRAY(lo->arena, lo_order_t, count);
+  for (uint32_t i = 0; i < count && i < s->target_count; i++)
+    order_of(lo, &s->targets[i], &orders[i]);
+  lo_inline(lo, s->value, names, orders, results);
   for (uint32_t i = 0; i < s->target_count; i++) {
     const sem_target_t *t = &s->targets[i];
     if (t->symbol->type.kind == SEM_STRUCT)
@@ -451,7 +488,7 @@ static void lower_call(lo_t *lo, const sem_stmt_t *s) {
   for (uint32_t i = 0; i < callee->result_count; i++)
     names[i] = td_arena_printf(lo->arena, "%s.%s", callee->name,
                                callee->results[i]->name);
-  lo_inline(lo, s->value, names, results);
+  lo_inline(lo, s->value, names, NULL, results);
 }
 
 void lo_block(lo_t *lo, const sem_block_t *block) {

@@ -79,7 +79,7 @@ static void update_whole(lo_t *lo, const sem_stmt_t *s) {
         TD_NEW_ARRAY(lo->arena, lo_value_t, e->callee->result_count);
     for (uint32_t i = 0; i < e->callee->result_count; i++)
       names[i] = lo->name;
-    lo_inline(lo, e, names, results);
+    lo_inline(lo, e, names, NULL, results);
     from = results[0];
   } else if (e->type.kind == SEM_STRUCT) {
     from = lo_value(lo, e);
