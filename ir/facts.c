@@ -75,6 +75,29 @@ const ix_poly_t *ix_apply_exact(const ix_facts_t *facts, const ix_poly_t *p) {
   return apply(&proof, p);
 }
 
+typedef struct ix_swap {
+  const ix_symbol_t *from;
+  const ix_poly_t *to;
+} ix_swap_t;
+
+static const ix_poly_t *swapped(void *user, const ix_atom_t *atom) {
+  const ix_swap_t *swap = user;
+  return atom->symbol && atom->symbol == swap->from ? swap->to : NULL;
+}
+
+/* The new dim a/b of `require a % b == 0` as the floor that it is, so that
+ * nothing made by this poly knows of it. */
+static const ix_poly_t *without_quotient(ix_proof_t *proof,
+                                         const ix_poly_t *p,
+                                         const ix_fact_t *fact) {
+  ix_pool_t *pool = proof->pool;
+  ix_swap_t swap = {.from = ix_as_symbol(ix_divide(proof, fact->a, fact->b))};
+  if (!swap.from || !ix_may_mention(&p->below, swap.from)) return p;
+  swap.to = ix_div(pool, ix_sym(pool, fact->symbol), fact->b, NULL);
+  const ix_poly_t *back = ix_rebuild(proof, p, swapped, &swap);
+  return back ? back : p;
+}
+
 /* Only quotients are put back: N == M says nothing about which of the two
  * names the user wrote.  Latest first, since values hold later names. */
 const ix_poly_t *ix_restore_facts(ix_pool_t *pool, const ix_poly_t *p,
@@ -85,9 +108,8 @@ const ix_poly_t *ix_restore_facts(ix_pool_t *pool, const ix_poly_t *p,
   if (!p || !facts) return p;
   for (size_t i = facts->log.length; i-- > 0;) {
     const ix_fact_t *fact = &facts->log.data[i];
-    if (fact->kind != IX_FACT_EQUAL || !fact->b || fact->a->term_count != 1)
-      continue;
-    p = sum;
+    if (fact->kind != IX_FACT_EQUAL || !fact->b) continue;
+    p = fact->a->term_count == 1 ? sum : pool->zero;
     for (uint32_t k = 0; k < p->term_count; k++) {
       const ix_poly_t *term =
           ix_term_poly(pool, &p->terms[k], p->terms[k].atom_count);
@@ -97,6 +119,7 @@ const ix_poly_t *ix_restore_facts(ix_pool_t *pool, const ix_poly_t *p,
       whole = ix_add(pool, ix_sub(pool, sum, term), whole);
       if (whole) sum = whole;
     }
+    sum = without_quotient(&proof, sum, fact);
   }
   return sum;
 }
