@@ -17,6 +17,28 @@ static bool refuse_mesh(td_task_t *task, const sem_program_t *program,
   return false;
 }
 
+/* lhs OP rhs over dims, and conjunctions of such, as facts p >= 0. */
+static void assume(lo_t *lo, const sem_expr_t *cond) {
+  for (; cond->kind == SEM_BINARY && cond->op == SEM_OP_AND;
+       cond = cond->args[0])
+    assume(lo, cond->args[1]);
+  if (cond->kind != SEM_BINARY) return;
+  const ix_poly_t *a = cond->args[0]->poly, *b = cond->args[1]->poly;
+  const ix_poly_t *one = ix_const(lo->pool, 1), *fact = NULL;
+  if (a == NULL || b == NULL) return;
+  if (cond->op == SEM_OP_LE) fact = ix_sub(lo->pool, b, a);
+  if (cond->op == SEM_OP_GE) fact = ix_sub(lo->pool, a, b);
+  if (cond->op == SEM_OP_LT)
+    fact = ix_sub(lo->pool, ix_sub(lo->pool, b, a), one);
+  if (cond->op == SEM_OP_GT)
+    fact = ix_sub(lo->pool, ix_sub(lo->pool, a, b), one);
+  if (fact != NULL) ix_facts_add(lo->facts, fact);
+}
+
+static void assume_all(lo_t *lo, uint32_t count, const sem_require_t *list) {
+  for (uint32_t i = 0; i < count; i++) assume(lo, list[i].cond);
+}
+
 static tir_func_t *lower_func(lo_t *lo, const sem_func_t *func) {
   tir_func_t *out = TD_NEW(lo->arena, tir_func_t);
   lo_frame_t *frame = TD_NEW(lo->arena, lo_frame_t);
@@ -38,6 +60,9 @@ static tir_func_t *lower_func(lo_t *lo, const sem_func_t *func) {
   lo->slots.data = NULL;
   lo->slots.length = lo->slots.capacity = 0;
 
+  size_t mark = ix_facts_mark(lo->facts);
+  assume_all(lo, lo->program->require_count, lo->program->requires);
+  assume_all(lo, func->require_count, func->requires);
   lo_param_slots(lo, func);
   lo_requires(lo, func);
   lo_block(lo, func->body);
@@ -45,6 +70,7 @@ static tir_func_t *lower_func(lo_t *lo, const sem_func_t *func) {
   out->slot_count = (uint32_t)lo->slots.length;
   out->slots = lo->slots.data;
   lo_func_dims(lo, func);
+  ix_facts_release(lo->facts, mark);
   tir_renumber(out);
   return out;
 }

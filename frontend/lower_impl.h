@@ -116,7 +116,7 @@ typedef struct lo {
   const sem_program_t *program;
   tir_module_t *module;
   ix_pool_t *pool;
-  ix_facts_t *facts; /* none but the defaults */
+  ix_facts_t *facts; /* what the file and the entry require */
   tir_func_t *func;
   lo_frame_t *frame;
   tir_block_t *block;  /* where nodes go */
@@ -156,7 +156,8 @@ typedef struct lo_spec {
 
 tir_index_t *lo_push_index(lo_t *lo, const char *name,
                            const ix_poly_t *extent, td_loc_t loc);
-/* max(extent, 0), the max left out where it is provably idle. */
+/* max(extent, 0), the max left out where it is provably idle: ranges of
+ * reductions may come out negative, those of dims are proved not to. */
 const ix_poly_t *lo_extent(lo_t *lo, const ix_poly_t *extent);
 
 /* Canonical indices that the expressions mention, outermost first, those of

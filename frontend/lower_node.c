@@ -19,7 +19,7 @@ const ix_poly_t *lo_extent(lo_t *lo, const ix_poly_t *extent) {
 tir_index_t *lo_push_index(lo_t *lo, const char *name,
                            const ix_poly_t *extent, td_loc_t loc) {
   tir_index_t *index =
-      tir_index_create(lo->module, name, lo_extent(lo, extent), false);
+      tir_index_create(lo->module, name, extent, false);
   index->loc = loc;
   td_vec_push(lo->arena, &lo->active, index);
   return index;
@@ -384,6 +384,7 @@ void lo_emit_update(lo_t *lo, lo_cell_t *cell, const lo_spec_t *spec,
     node->subs[outer_count + i] = renamed(&r, subs[i]);
   node->is_accumulate = is_accumulate;
   node->is_distinct = is_distinct;
+  if (is_accumulate) tir_assign_plan(lo->arena, node);
   tir_value_t *v = tir_value_create(lo->arena, cell->name, cell->dtype,
                                     target->rank, target->dims);
   v->loc = spec->loc;

@@ -43,8 +43,8 @@ static void push_binders(lo_t *lo, const sem_expr_t *e, lo_reduction_t *r,
                          tir_index_t **red) {
   for (uint32_t i = 0; i < e->index_count; i++) {
     const sem_index_t *index = e->indices[i];
-    red[i] = lo_push_index(lo, index->name, lo_poly(lo, index->extent),
-                           index->loc);
+    const ix_poly_t *extent = lo_extent(lo, lo_poly(lo, index->extent));
+    red[i] = lo_push_index(lo, index->name, extent, index->loc);
     tir_expr_t *value = tir_index_ref(lo->arena, red[i]);
     const ix_poly_t *low = lo_poly(lo, index->lo);
     int64_t n;
