@@ -86,10 +86,10 @@ static void put(ix_pool_t *pool, int64_t coefficient,
  * has reserved. */
 static const ix_atom_t *const *
 merge_factors(ix_pool_t *pool, const ix_term_t *a, const ix_term_t *b) {
-  const ix_atom_t **out = pool->factors.data + pool->factors.length;
   uint32_t i = 0, j = 0, n = 0;
-  if (a->atom_count == 0) return b->atoms;
+  if (a->atom_count == 0) return b->atoms; /* nothing may be reserved */
   if (b->atom_count == 0) return a->atoms;
+  const ix_atom_t **out = pool->factors.data + pool->factors.length;
   while (i < a->atom_count || j < b->atom_count) {
     bool first =
         j == b->atom_count ||

@@ -124,7 +124,7 @@ static bool reduce_block(map_run_t *r, uint32_t n) {
 /* Blocks are independent, so a reversed run takes them from the end. */
 static bool by_outputs(map_run_t *r) {
   int64_t width = r->code.width;
-  int64_t blocks = (r->parallel + width - 1) / width;
+  int64_t blocks = (r->parallel - 1) / width + 1;
   for (int64_t k = 0; k < blocks; k++) {
     int64_t first = (r->in->is_reversed ? blocks - 1 - k : k) * width;
     int64_t left = r->parallel - first;

@@ -205,7 +205,7 @@ static bool run_blocks(update_run_t *r, int64_t tuples) {
   tir_code_finish(code);
   r->staged = td_arena_alloc_array(&r->arena, code->width, r->bytes);
   int64_t width = code->width;
-  int64_t blocks = (tuples + width - 1) / width;
+  int64_t blocks = (tuples - 1) / width + 1;
   bool reversed = r->in->is_reversed && node->is_distinct;
   for (int64_t k = 0; k < blocks; k++) {
     int64_t first = (reversed ? blocks - 1 - k : k) * width;
