@@ -362,10 +362,10 @@ static void add_kernels(builder_t *b) {
   }
 }
 
-static void add_entry(builder_t *b, uint32_t f) {
+/* Interface of function f: all that does not depend on kernels. */
+static void describe_entry(builder_t *b, uint32_t f) {
   const tir_module_t *module = b->input->module;
   b->func = module->funcs[f];
-  b->layout = b->input->layouts[f];
   b->entry = &b->plan->entries[f];
   memset(&b->vars, 0, sizeof b->vars);
   memset(&b->var_rows, 0, sizeof b->var_rows);
@@ -382,6 +382,12 @@ static void add_entry(builder_t *b, uint32_t f) {
   e->vars = b->var_rows.data;
   e->var_count = (uint32_t)b->var_rows.length;
   add_slots(b);
+}
+
+static void add_entry(builder_t *b, uint32_t f) {
+  describe_entry(b, f);
+  plan_entry_t *e = b->entry;
+  b->layout = b->input->layouts[f];
   add_buffers(b);
   add_block(b, &b->func->nodes);
   add_copies(b, &b->layout->last, b->func->loc);
@@ -390,26 +396,43 @@ static void add_entry(builder_t *b, uint32_t f) {
   note_lives(b);
 }
 
+static plan_t *start_plan(builder_t *b) {
+  td_task_t *task = b->task;
+  plan_t *plan = b->plan = TD_NEW(b->arena, plan_t);
+  plan->arena = b->arena;
+  plan->target = b->input->target;
+  plan->file_count = (uint32_t)task->sources.length;
+  plan->files = TD_NEW_ARRAY(b->arena, const char *, plan->file_count + 1);
+  for (uint32_t i = 0; i < plan->file_count; i++) {
+    plan->files[i] = td_arena_strdup(b->arena, task->sources.data[i].name);
+  }
+  plan->entry_count = b->input->module->func_count;
+  plan->entries =
+      TD_NEW_ARRAY(b->arena, plan_entry_t, plan->entry_count + 1);
+  return plan;
+}
+
 plan_t *cg_build_plan(td_task_t *task, td_arena_t *arena,
                       const cg_plan_input_t *input) {
   task->stage = "build-plan";
   builder_t b = {.task = task, .arena = arena, .input = input};
-  plan_t *plan = b.plan = TD_NEW(arena, plan_t);
-  plan->arena = arena;
-  plan->target = input->target;
-  plan->file_count = (uint32_t)task->sources.length;
-  plan->files = TD_NEW_ARRAY(arena, const char *, plan->file_count + 1);
-  for (uint32_t i = 0; i < plan->file_count; i++) {
-    plan->files[i] = td_arena_strdup(arena, task->sources.data[i].name);
-  }
+  plan_t *plan = start_plan(&b);
   plan->module_count = input->payload_count;
   plan->modules = TD_NEW_ARRAY(arena, plan_module_t, plan->module_count + 1);
   for (uint32_t i = 0; i < plan->module_count; i++) {
     plan->modules[i] = input->payloads[i];
   }
   add_kernels(&b);
-  plan->entry_count = input->module->func_count;
-  plan->entries = TD_NEW_ARRAY(arena, plan_entry_t, plan->entry_count + 1);
   for (uint32_t f = 0; f < plan->entry_count; f++) add_entry(&b, f);
+  return plan;
+}
+
+plan_t *cg_describe_entries(td_task_t *task, td_arena_t *arena,
+                            const tir_module_t *module) {
+  task->stage = "build-plan";
+  cg_plan_input_t input = {.module = module};
+  builder_t b = {.task = task, .arena = arena, .input = &input};
+  plan_t *plan = start_plan(&b);
+  for (uint32_t f = 0; f < plan->entry_count; f++) describe_entry(&b, f);
   return plan;
 }

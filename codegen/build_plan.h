@@ -32,4 +32,10 @@ typedef struct cg_plan_input {
 plan_t *cg_build_plan(td_task_t *task, td_arena_t *arena,
                       const cg_plan_input_t *input);
 
+/* What an entry wants and gives (dims, slots, binds, requires), without
+ * buffers and steps: for engines that run the tensor IR. */
+void cg_build_interface(td_task_t *task, td_arena_t *arena,
+                        const tir_module_t *module, const tir_func_t *func,
+                        plan_entry_t *out);
+
 #endif

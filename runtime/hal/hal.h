@@ -30,7 +30,8 @@ typedef struct hal_vtable {
    * memory is shared with the host */
   bool (*copy)(hal_device_t *, td_task_t *, void *to, const void *from,
                size_t bytes);
-  bool (*fill)(hal_device_t *, td_task_t *, void *to, size_t bytes);
+  bool (*fill)(hal_device_t *, td_task_t *, void *to, int byte,
+               size_t bytes);
   /* required: makes the plan's kernels callable; NULL after a diagnostic */
   hal_program_t *(*load)(hal_device_t *, td_task_t *, const plan_t *);
   void (*unload)(hal_device_t *, hal_program_t *);

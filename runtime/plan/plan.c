@@ -30,7 +30,7 @@ static bool const_value(plan_expr_t e, int64_t *out) {
 
 plan_expr_t plan_join(td_arena_t *arena, plan_x_t op, plan_expr_t a,
                       plan_expr_t b) {
-  int64_t x, y;
+  int64_t x = 0, y = 0;
   bool has_x = const_value(a, &x), has_y = const_value(b, &y);
   if (op == PLAN_X_ADD && has_x && x == 0) return b;
   if (op == PLAN_X_ADD && has_y && y == 0) return a;

@@ -1,0 +1,390 @@
+/* exec.c: see exec.h.
+ *
+ * 1. hal_bind gives dims values and checks the arguments.
+ * 2. place_buffers evaluates every size and offset once; nothing of it
+ *    depends on loop variables.
+ * 3. run_steps walks the steps.  Loop variables live behind the dims in the
+ *    binding's vars; a loop's upper bound is read once, at its head. */
+#include "runtime/hal/exec.h"
+
+#include "runtime/base/num.h"
+#include "runtime/base/os.h"
+
+enum { LINE = 64, CELL = 16 };
+
+/* Device memory that grows and never shrinks. */
+typedef struct block {
+  void *data;
+  size_t bytes;
+} block_t;
+
+struct hal_exec {
+  hal_device_t *device;
+  hal_program_t *program;
+  const plan_t *plan;
+  const plan_entry_t *entry;
+  hal_binding_t binding;
+  block_t arena;
+  block_t cells;       /* rank-0 slots given by value, CELL bytes each */
+  block_t *outputs;    /* by slot */
+  void **places;       /* by buffer: device address in this run */
+  size_t *sizes;       /* by buffer */
+  uint64_t *ends;      /* by buffer: end in the arena, whole lines; 0: slot */
+  int64_t *limits;     /* by step: upper bound of a running loop */
+  void **launch_places;     /* scratch of one launch */
+  size_t *launch_sizes;
+  int64_t *launch_scalars;
+  hal_stats_t stats;
+};
+
+hal_exec_t *hal_exec_create(td_task_t *task, td_arena_t *arena,
+                            hal_device_t *device, hal_program_t *program,
+                            const plan_t *plan, uint32_t entry) {
+  TD_CHECK(task, entry < plan->entry_count, "no entry %u", entry);
+  hal_exec_t *x = TD_NEW(arena, hal_exec_t);
+  x->device = device;
+  x->program = program;
+  x->plan = plan;
+  x->entry = &plan->entries[entry];
+  const plan_entry_t *e = x->entry;
+  hal_binding_init(&x->binding, arena, plan, e);
+  x->outputs = TD_NEW_ARRAY(arena, block_t, e->slot_count + 1);
+  x->places = TD_NEW_ARRAY(arena, void *, e->buffer_count + 1);
+  x->sizes = TD_NEW_ARRAY(arena, size_t, e->buffer_count + 1);
+  x->ends = TD_NEW_ARRAY(arena, uint64_t, e->buffer_count + 1);
+  x->limits = TD_NEW_ARRAY(arena, int64_t, e->step_count + 1);
+  uint32_t buffers = 0, scalars = 0;
+  for (uint32_t i = 0; i < e->step_count; i++) {
+    const plan_step_t *s = &e->steps[i];
+    if (s->buffer_count > buffers) buffers = s->buffer_count;
+    if (s->scalar_count > scalars) scalars = s->scalar_count;
+  }
+  x->launch_places = TD_NEW_ARRAY(arena, void *, buffers + 1);
+  x->launch_sizes = TD_NEW_ARRAY(arena, size_t, buffers + 1);
+  x->launch_scalars = TD_NEW_ARRAY(arena, int64_t, scalars + 1);
+  return x;
+}
+
+void hal_exec_destroy(hal_exec_t *x) {
+  if (x == NULL) return;
+  const hal_vtable_t *v = x->device->vtable;
+  for (uint32_t s = 0; s < x->entry->slot_count; s++) {
+    if (x->outputs[s].data != NULL) v->free(x->device, x->outputs[s].data);
+    x->outputs[s].data = NULL;
+  }
+  if (x->arena.data != NULL) v->free(x->device, x->arena.data);
+  if (x->cells.data != NULL) v->free(x->device, x->cells.data);
+  x->arena.data = x->cells.data = NULL;
+}
+
+const hal_arg_t *hal_exec_get(const hal_exec_t *x, uint32_t slot) {
+  return &x->binding.args[slot];
+}
+
+const hal_stats_t *hal_exec_stats(const hal_exec_t *x) {
+  return &x->stats;
+}
+
+/* ---- memory -------------------------------------------------------------------- */
+
+static void grow(hal_exec_t *x, td_task_t *task, block_t *block, size_t bytes,
+                 const char *what) {
+  if (block->data != NULL && block->bytes >= bytes) return;
+  const hal_vtable_t *v = x->device->vtable;
+  if (block->data != NULL) v->free(x->device, block->data);
+  block->bytes = 0;
+  block->data = v->alloc(x->device, bytes == 0 ? LINE : bytes);
+  if (block->data == NULL) {
+    td_raise(task, TDSL_STATUS_OUT_OF_MEMORY, "no memory on %s for %s: %zu "
+             "bytes", v->name, what, bytes);
+  }
+  block->bytes = bytes;
+}
+
+/* An evaluated size or offset; the verifier has seen that it is one. */
+static size_t size_of(hal_exec_t *x, td_task_t *task, const plan_expr_t *e,
+                      const char *what) {
+  plan_env_t env = {x->binding.vars, NULL};
+  int64_t n = 0;
+  if (!plan_eval(e, &env, &n) || n < 0) {
+    td_raise(task, TDSL_STATUS_LIMIT, "the size of %s leaves 64 bits", what);
+  }
+  return (size_t)n;
+}
+
+/* Rank-0 slots given by value get a cell; outputs left out get memory. */
+static bool place_slots(hal_exec_t *x, td_task_t *task, bool poison) {
+  const hal_vtable_t *v = x->device->vtable;
+  grow(x, task, &x->cells, (size_t)x->entry->slot_count * CELL + LINE,
+       "scalars");
+  for (uint32_t s = 0; s < x->entry->slot_count; s++) {
+    const plan_slot_t *slot = &x->entry->slots[s];
+    hal_arg_t *a = &x->binding.args[s];
+    if (a->is_value) {
+      uint64_t bits[2] = {0};
+      if (a->number.is_real) {
+        td_store_f64(slot->dtype, bits, a->number.r);
+      } else {
+        td_store_i64(slot->dtype, bits, a->number.i);
+      }
+      a->data = (char *)x->cells.data + (size_t)s * CELL;
+      if (!v->copy(x->device, task, a->data, bits, sizeof bits)) return false;
+    } else if (!a->is_set) {
+      grow(x, task, &x->outputs[s], x->binding.bytes[s], slot->name);
+      a->data = x->outputs[s].data;
+      if (poison &&
+          !v->fill(x->device, task, a->data, 0xFF, x->binding.bytes[s])) {
+        return false;
+      }
+    }
+    /* an empty tensor may have no memory, and a kernel wants an address */
+    if (a->data == NULL) a->data = x->cells.data;
+  }
+  return true;
+}
+
+static bool place_buffers(hal_exec_t *x, td_task_t *task, bool poison) {
+  const plan_entry_t *e = x->entry;
+  const hal_vtable_t *v = x->device->vtable;
+  size_t planned = size_of(x, task, &e->arena_bytes, "the arena");
+  grow(x, task, &x->arena, planned, "intermediates");
+  if (poison && planned > 0 &&
+      !v->fill(x->device, task, x->arena.data, 0xFF, planned)) {
+    return false;
+  }
+  x->stats.planned_bytes = planned;
+  for (uint32_t i = 0; i < e->buffer_count; i++) {
+    const plan_buffer_t *b = &e->buffers[i];
+    x->sizes[i] = size_of(x, task, &b->bytes, b->name);
+    x->ends[i] = 0;
+    if (b->place == PLAN_AT_SLOT) {
+      TD_CHECK(task, x->sizes[i] == x->binding.bytes[b->slot],
+               "%s has %zu bytes in the plan and %zu here", b->name,
+               x->sizes[i], x->binding.bytes[b->slot]);
+      x->places[i] = x->binding.args[b->slot].data;
+      continue;
+    }
+    size_t offset = size_of(x, task, &b->offset, b->name), end, lines;
+    if (!td_add_size(offset, x->sizes[i], &end) ||
+        !td_add_size(end, LINE - 1, &lines) || end > planned) {
+      TD_ICE(task, "%s ends outside of the arena", b->name);
+    }
+    x->ends[i] = lines / LINE * LINE;
+    x->places[i] = (char *)x->arena.data + offset;
+  }
+  return true;
+}
+
+static void count_memory(hal_exec_t *x) {
+  uint64_t sum = x->arena.bytes + x->cells.bytes;
+  for (uint32_t s = 0; s < x->entry->slot_count; s++) {
+    sum += x->outputs[s].bytes;
+  }
+  x->stats.device_bytes = sum;
+}
+
+/* ---- steps ----------------------------------------------------------------------- */
+
+static void touch(hal_exec_t *x, uint32_t buffer) {
+  if (x->sizes[buffer] > 0 && x->ends[buffer] > x->stats.arena_bytes) {
+    x->stats.arena_bytes = x->ends[buffer];
+  }
+}
+
+static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
+  const plan_kernel_t *k = &x->plan->kernels[s->kernel];
+  plan_env_t env = {x->binding.vars, NULL};
+  for (uint32_t i = 0; i < s->scalar_count; i++) {
+    TD_CHECK(task, plan_eval(&s->scalars[i], &env, &x->launch_scalars[i]),
+             "a scalar of %s has no value", k->name);
+  }
+  plan_env_t own = {x->launch_scalars, NULL};
+  int64_t blocks, scratch;
+  if (!plan_eval(&k->block_count, &own, &blocks) ||
+      !plan_eval(&k->scratch_bytes, &own, &scratch) || scratch < 0) {
+    td_raise(task, TDSL_STATUS_LIMIT, "the size of %s leaves 64 bits",
+             k->name);
+  }
+  if (blocks <= 0) {
+    x->stats.skipped++;
+    return true;
+  }
+  for (uint32_t i = 0; i < s->buffer_count; i++) {
+    x->launch_places[i] = x->places[s->buffers[i]];
+    x->launch_sizes[i] = x->sizes[s->buffers[i]];
+    touch(x, s->buffers[i]);
+  }
+  hal_launch_t launch = {
+      .kernel = k, .kernel_index = s->kernel, .buffers = x->launch_places,
+      .buffer_bytes = x->launch_sizes, .scalars = x->launch_scalars,
+      .block_count = blocks, .scratch_bytes = (size_t)scratch};
+  x->stats.launches++;
+  return x->device->vtable->launch(x->device, x->program, task, &launch);
+}
+
+static bool run_copy(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
+  uint32_t to = s->buffers[0], from = s->buffers[1];
+  TD_CHECK(task, x->sizes[to] == x->sizes[from], "copy of %zu bytes to %zu",
+           x->sizes[from], x->sizes[to]);
+  touch(x, to);
+  touch(x, from);
+  if (x->sizes[to] == 0 || x->places[to] == x->places[from]) return true;
+  x->stats.copies++;
+  return x->device->vtable->copy(x->device, task, x->places[to],
+                                 x->places[from], x->sizes[to]);
+}
+
+static bool run_fill(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
+  uint32_t to = s->buffers[0];
+  touch(x, to);
+  if (x->sizes[to] == 0) return true;
+  return x->device->vtable->fill(x->device, task, x->places[to], 0,
+                                 x->sizes[to]);
+}
+
+static bool wait(hal_exec_t *x, td_task_t *task) {
+  const hal_vtable_t *v = x->device->vtable;
+  return v->wait == NULL || v->wait(x->device, task);
+}
+
+/* First element of a buffer, brought to the host. */
+static bool fetch(hal_exec_t *x, td_task_t *task, uint32_t buffer,
+                  uint64_t *out) {
+  *out = 0;
+  size_t width = td_dtype_bytes(x->entry->buffers[buffer].dtype);
+  if (x->sizes[buffer] < width) return true;
+  touch(x, buffer);
+  return wait(x, task) &&
+         x->device->vtable->copy(x->device, task, out, x->places[buffer],
+                                 width);
+}
+
+static bool loop_bound(hal_exec_t *x, td_task_t *task, const plan_expr_t *e,
+                       int32_t buffer, int64_t *out) {
+  if (buffer >= 0) {
+    uint64_t bits;
+    if (!fetch(x, task, (uint32_t)buffer, &bits)) return false;
+    *out = td_load_i64(x->entry->buffers[buffer].dtype, &bits);
+    return true;
+  }
+  plan_env_t env = {x->binding.vars, NULL};
+  TD_CHECK(task, plan_eval(e, &env, out), "a loop bound has no value");
+  return true;
+}
+
+static void put_side(td_buf_t *out, tdsl_dtype_t dtype, const void *data) {
+  if (dtype == TDSL_DTYPE_F32) {
+    td_buf_f32(out, (float)td_load_f64(dtype, data));
+  } else if (td_dtype_is_float(dtype)) {
+    td_buf_f64(out, td_load_f64(dtype, data));
+  } else if (dtype == TDSL_DTYPE_BOOL) {
+    td_buf_puts(out, td_load_i64(dtype, data) != 0 ? "true" : "false");
+  } else {
+    td_buf_printf(out, "%lld", (long long)td_load_i64(dtype, data));
+  }
+}
+
+/* buffers[0] says whether it holds; [1] and [2], if there, are the sides of
+ * the comparison. */
+static bool run_assert(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
+  uint64_t bits[3];
+  uint32_t count = s->buffer_count < 3 ? 1 : 3;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!fetch(x, task, s->buffers[i], &bits[i])) return false;
+  }
+  if (td_load_i64(TDSL_DTYPE_BOOL, &bits[0]) != 0) return true;
+  td_loc_t loc = hal_locate(task, x->plan, s->loc);
+  td_diag_t *d =
+      s->text == NULL
+          ? td_diag(task, TD_R06, loc, "assertion failed")
+          : td_diag(task, TD_R06, loc, "assertion failed: %s", s->text);
+  if (count < 3) return false;
+  td_buf_t note;
+  td_buf_init(&note, task);
+  td_buf_puts(&note, "left is ");
+  put_side(&note, x->entry->buffers[s->buffers[1]].dtype, &bits[1]);
+  td_buf_puts(&note, ", right is ");
+  put_side(&note, x->entry->buffers[s->buffers[2]].dtype, &bits[2]);
+  td_diag_note(d, "%s", note.data);
+  td_buf_free(&note);
+  return false;
+}
+
+/* A checked kernel leaves 0, or the number of the R id that it found. */
+static bool run_check(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
+  uint64_t bits;
+  if (!fetch(x, task, s->buffers[0], &bits)) return false;
+  int64_t fault = td_load_i64(x->entry->buffers[s->buffers[0]].dtype, &bits);
+  if (fault == 0) return true;
+  td_diag(task, fault == 4 ? TD_R04 : fault == 5 ? TD_R05 : TD_R10,
+          hal_locate(task, x->plan, s->loc), "%s",
+          s->text != NULL ? s->text : "a checked kernel found a fault");
+  return false;
+}
+
+/* Enters, repeats or leaves a loop; *next is the step to go on with. */
+static bool run_loop(hal_exec_t *x, td_task_t *task, uint32_t at,
+                     uint32_t *next) {
+  const plan_step_t *s = &x->entry->steps[at];
+  int64_t lo;
+  if (s->kind == PLAN_STEP_LOOP) {
+    if (!loop_bound(x, task, &s->lo, s->lo_buffer, &lo) ||
+        !loop_bound(x, task, &s->hi, s->hi_buffer, &x->limits[at])) {
+      return false;
+    }
+    x->binding.vars[s->var] = lo;
+    if (lo >= x->limits[at]) *next = s->other + 1;
+    return true;
+  }
+  uint32_t var = x->entry->steps[s->other].var;
+  /* in two steps: the last value may be the largest integer */
+  if (x->limits[s->other] - 1 > x->binding.vars[var]) {
+    x->binding.vars[var]++;
+    *next = s->other + 1;
+  }
+  return true;
+}
+
+static bool run_steps(hal_exec_t *x, td_task_t *task, hal_checks_t checks) {
+  const plan_entry_t *e = x->entry;
+  bool ok = true;
+  for (uint32_t at = 0; ok && at < e->step_count;) {
+    const plan_step_t *s = &e->steps[at];
+    uint32_t next = at + 1;
+    td_task_poll(task);
+    switch (s->kind) {
+      case PLAN_STEP_LAUNCH: ok = run_launch(x, task, s); break;
+      case PLAN_STEP_COPY: ok = run_copy(x, task, s); break;
+      case PLAN_STEP_FILL: ok = run_fill(x, task, s); break;
+      case PLAN_STEP_LOOP:
+      case PLAN_STEP_END: ok = run_loop(x, task, at, &next); break;
+      case PLAN_STEP_ASSERT:
+        if (checks == HAL_CHECKS_ALL) ok = run_assert(x, task, s);
+        break;
+      case PLAN_STEP_CHECK:
+        if (checks == HAL_CHECKS_ALL) ok = run_check(x, task, s);
+        break;
+      case PLAN_STEP_COUNT: break;
+    }
+    at = next;
+  }
+  return wait(x, task) && ok;
+}
+
+bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
+                  const int64_t *preset, const hal_exec_options_t *options) {
+  hal_exec_options_t o = {.checks = HAL_CHECKS_ENTRY};
+  if (options != NULL) o = *options;
+  memset(&x->stats, 0, sizeof x->stats);
+  bool is_host = x->device->vtable->shares_host_memory;
+  if (!hal_bind(&x->binding, task, args, preset, o.checks, is_host)) {
+    return false;
+  }
+  if (!place_slots(x, task, o.poison)) return false;
+  if (!place_buffers(x, task, o.poison)) return false;
+  count_memory(x);
+  uint64_t start = td_os_now_ns();
+  bool ok = run_steps(x, task, o.checks);
+  x->stats.seconds = (double)(td_os_now_ns() - start) * 1e-9;
+  return ok;
+}
