@@ -362,11 +362,11 @@ static void add_kernels(builder_t *b) {
   }
 }
 
-/* Interface of function f: all that does not depend on kernels. */
-static void describe_entry(builder_t *b, uint32_t f) {
-  const tir_module_t *module = b->input->module;
-  b->func = module->funcs[f];
-  b->entry = &b->plan->entries[f];
+/* Interface of a function: all that does not depend on kernels. */
+static void describe_entry(builder_t *b, const tir_func_t *func,
+                           plan_entry_t *e) {
+  b->func = func;
+  b->entry = e;
   memset(&b->vars, 0, sizeof b->vars);
   memset(&b->var_rows, 0, sizeof b->var_rows);
   memset(&b->steps, 0, sizeof b->steps);
@@ -374,7 +374,6 @@ static void describe_entry(builder_t *b, uint32_t f) {
     add_var(b, b->func->dims[d], false);
   }
   find_loops(b, &b->func->nodes);
-  plan_entry_t *e = b->entry;
   e->name = b->func->name;
   e->is_test = b->func->is_test;
   e->loc = b->func->loc;
@@ -385,8 +384,8 @@ static void describe_entry(builder_t *b, uint32_t f) {
 }
 
 static void add_entry(builder_t *b, uint32_t f) {
-  describe_entry(b, f);
-  plan_entry_t *e = b->entry;
+  plan_entry_t *e = &b->plan->entries[f];
+  describe_entry(b, b->input->module->funcs[f], e);
   b->layout = b->input->layouts[f];
   add_buffers(b);
   add_block(b, &b->func->nodes);
@@ -427,12 +426,11 @@ plan_t *cg_build_plan(td_task_t *task, td_arena_t *arena,
   return plan;
 }
 
-plan_t *cg_describe_entries(td_task_t *task, td_arena_t *arena,
-                            const tir_module_t *module) {
+void cg_build_interface(td_task_t *task, td_arena_t *arena,
+                        const tir_module_t *module, const tir_func_t *func,
+                        plan_entry_t *out) {
   task->stage = "build-plan";
   cg_plan_input_t input = {.module = module};
   builder_t b = {.task = task, .arena = arena, .input = &input};
-  plan_t *plan = start_plan(&b);
-  for (uint32_t f = 0; f < plan->entry_count; f++) describe_entry(&b, f);
-  return plan;
+  describe_entry(&b, func, out);
 }

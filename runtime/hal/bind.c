@@ -23,6 +23,7 @@ void hal_binding_init(hal_binding_t *b, td_arena_t *arena, const plan_t *plan,
 }
 
 td_loc_t hal_locate(td_task_t *task, const plan_t *plan, td_loc_t loc) {
+  if (plan == NULL) return loc;
   if (loc.file == 0 || loc.file > plan->file_count) return TD_NO_LOC;
   const char *name = plan->files[loc.file - 1];
   for (size_t i = 0; i < task->sources.length; i++) {

@@ -53,7 +53,8 @@ void hal_binding_init(hal_binding_t *binding, td_arena_t *arena,
 bool hal_bind(hal_binding_t *binding, td_task_t *task, const hal_arg_t *args,
               const int64_t *preset, hal_checks_t checks, bool is_host);
 
-/* The place in the terms of `task`: a plan numbers its files by itself. */
+/* The place in the terms of `task`: a plan numbers its files by itself.
+ * plan NULL, also in a binding: places are the task's already. */
 td_loc_t hal_locate(td_task_t *task, const plan_t *plan, td_loc_t loc);
 
 #endif
