@@ -1,27 +1,57 @@
 /* group_kernels.c: which nodes become one kernel.
  *
  * Does: gives every MAP, UPDATE and TOPK node a group.
- * Needs: renumbered, verified TIR.
- * Guarantees: groups are adjacent in their block; a group is one node, or
- *   maps and reductions over a shared prefix of parallel indices.
+ * Needs: verified TIR, settled scalars.
+ * Guarantees: groups are adjacent in their block; a group is one node, or a
+ *   contraction with the maps that read its elements (its epilogue), or maps
+ *   and row reductions over a shared prefix of parallel indices.
  * Class: bitwise.
  * Ends because: one pass over the nodes.
- * Ledgers: every value that only its group reads stops crossing memory. */
+ * Ledgers: every value that only its group reads stops crossing memory.
+ *
+ * A node joins the group before it if it reads something of the group, and
+ * reads it with the shared prefix unchanged: then what it needs is complete
+ * within one block iteration.  Scratch of a block is capped, so that it
+ * stays in cache. */
 #include "passes/tensor/group_kernels.h"
 
-#include "passes/pass.h"
+#include "passes/tensor/tensor.h"
 
-static uint32_t parallel_count(const tir_node_t *n) {
-  uint32_t count = 0;
-  while (count < n->index_count && !n->indices[count]->is_reduction) count++;
-  return count;
+enum { SCRATCH_LIMIT = 512 * 1024, GROUP_LIMIT = 24 };
+
+static bool is_float(tdsl_dtype_t type) {
+  return type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;
+}
+
+bool group_is_contraction(const tir_node_t *n) {
+  return n->kind == TIR_MAP && n->reduce == TIR_REDUCE_SUM && n->is_fma &&
+         n->plan == TIR_PLAN_SERIAL && is_float(n->body->type) &&
+         n->body->op == TIR_X_MUL && tensor_parallel(n) > 0;
+}
+
+/* Prefix that a node allows by itself: reductions along a row take all
+ * their parallel indices, the others keep the last one for lanes. */
+static uint32_t own_prefix(const tir_node_t *n) {
+  uint32_t par = tensor_parallel(n);
+  bool is_sum = n->reduce == TIR_REDUCE_SUM || n->reduce == TIR_REDUCE_PROD;
+  if (is_sum && is_float(n->body->type) && n->plan == TIR_PLAN_SERIAL) {
+    return par == 0 ? 0 : par - 1;
+  }
+  return par;
 }
 
 uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count) {
-  uint32_t prefix = parallel_count(nodes[0]);
+  uint32_t prefix = UINT32_MAX, least = UINT32_MAX;
+  for (uint32_t k = 0; k < count; k++) {
+    uint32_t par = tensor_parallel(nodes[k]);
+    if (par < least) least = par;
+    if (nodes[k]->reduce == TIR_REDUCE_NONE) continue;
+    uint32_t own = own_prefix(nodes[k]);
+    if (own < prefix) prefix = own;
+  }
+  if (prefix == UINT32_MAX) prefix = least == 0 ? 0 : least - 1;
+  if (least < prefix) prefix = least;
   for (uint32_t k = 1; k < count; k++) {
-    uint32_t par = parallel_count(nodes[k]);
-    if (par < prefix) prefix = par;
     for (uint32_t i = 0; i < prefix; i++) {
       if (nodes[k]->indices[i]->extent != nodes[0]->indices[i]->extent) {
         prefix = i;
@@ -31,22 +61,132 @@ uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count) {
   return prefix;
 }
 
-static void group_block(tir_block_t *block, uint32_t *next) {
-  for (size_t i = 0; i < block->length; i++) {
-    tir_node_t *n = block->data[i];
-    if (n->kind == TIR_LOOP) {
-      group_block(&n->body_nodes, next);
-    } else if (n->kind != TIR_ASSERT) {
-      n->group = (*next)++;
+/* ---- joining ------------------------------------------------------------------ */
+
+typedef struct join {
+  td_arena_t *scratch;
+  tir_node_t *const *nodes;
+  uint32_t count;
+  const tir_node_t *reader;
+  uint32_t prefix;
+  bool reads_group, is_refused;
+} join_t;
+
+static const tir_node_t *definer(const join_t *j, const tir_value_t *v) {
+  for (uint32_t k = 0; k < j->count; k++) {
+    if (j->nodes[k]->outs[0] == v) return j->nodes[k];
+  }
+  return NULL;
+}
+
+static void check_load(void *user, tir_expr_t *e) {
+  join_t *j = user;
+  if (e->op != TIR_X_LOAD || definer(j, e->u.value) == NULL) return;
+  j->reads_group = true;
+  if (e->arg_count < j->prefix) {
+    j->is_refused = true;
+    return;
+  }
+  for (uint32_t i = 0; i < j->prefix; i++) {
+    if (e->args[i]->op != TIR_X_INDEX ||
+        e->args[i]->u.index != j->reader->indices[i]) {
+      j->is_refused = true;
     }
   }
 }
 
+static void check_reads(join_t *j, tir_node_t *reader) {
+  j->reader = reader;
+  for (uint32_t i = 0; i < tir_node_expr_count(reader); i++) {
+    tir_walk(j->scratch, *tir_node_expr(reader, i), check_load, j);
+  }
+}
+
+/* Largest bytes of one block's part of a value; INT64_MAX if unknown. */
+static int64_t scratch_of(const tir_value_t *v, uint32_t prefix) {
+  int64_t bytes = 8;
+  for (uint32_t d = prefix; d < v->rank; d++) {
+    int64_t lo, hi;
+    if (!ix_interval(v->dims[d], &lo, &hi) ||
+        __builtin_mul_overflow(bytes, hi, &bytes)) {
+      return INT64_MAX;
+    }
+  }
+  return bytes;
+}
+
+static bool can_join(td_arena_t *scratch, tir_node_t **nodes, uint32_t count,
+                     tir_node_t *n) {
+  if (n->kind != TIR_MAP || group_is_contraction(n)) return false;
+  if (count >= GROUP_LIMIT) return false;
+  nodes[count] = n; /* room was left */
+  join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
+  j.prefix = group_prefix(nodes, count + 1);
+  if (j.prefix == 0) return false;
+  check_reads(&j, n);
+  if (!j.reads_group) return false;
+  int64_t bytes = 0;
+  for (uint32_t k = 0; k < count; k++) {
+    /* a smaller prefix may break what joined before */
+    join_t before = {.scratch = scratch, .nodes = nodes, .count = k,
+                     .prefix = j.prefix};
+    check_reads(&before, nodes[k]);
+    j.is_refused |= before.is_refused;
+    int64_t part = scratch_of(nodes[k]->outs[0], j.prefix);
+    if (__builtin_add_overflow(bytes, part, &bytes)) return false;
+  }
+  return !j.is_refused && bytes <= SCRATCH_LIMIT;
+}
+
+/* A map that reads elements of the contraction at its own indices. */
+static bool can_end(td_arena_t *scratch, tir_node_t **nodes, uint32_t count,
+                    tir_node_t *n) {
+  if (n->kind != TIR_MAP || n->reduce != TIR_REDUCE_NONE) return false;
+  uint32_t par = tensor_parallel(nodes[0]);
+  if (tensor_parallel(n) != par || count >= GROUP_LIMIT) return false;
+  for (uint32_t i = 0; i < par; i++) {
+    if (n->indices[i]->extent != nodes[0]->indices[i]->extent) return false;
+  }
+  join_t j = {.scratch = scratch, .nodes = nodes, .count = count,
+              .prefix = par};
+  check_reads(&j, n);
+  return j.reads_group && !j.is_refused;
+}
+
+static void group_block(pass_state_t *state, tir_block_t *block,
+                        uint32_t *next) {
+  tir_node_t *nodes[GROUP_LIMIT + 1];
+  td_arena_t scratch;
+  td_arena_init(&scratch, state->task);
+  for (size_t i = 0; i < block->length;) {
+    tir_node_t *n = block->data[i];
+    if (n->kind == TIR_LOOP || n->kind == TIR_ASSERT) {
+      if (n->kind == TIR_LOOP) group_block(state, &n->body_nodes, next);
+      i++;
+      continue;
+    }
+    uint32_t count = 1;
+    nodes[0] = n;
+    bool ends = group_is_contraction(n);
+    while (n->kind == TIR_MAP && i + count < block->length) {
+      tir_node_t *m = block->data[i + count];
+      if (ends ? !can_end(&scratch, nodes, count, m)
+               : !can_join(&scratch, nodes, count, m)) {
+        break;
+      }
+      nodes[count++] = m;
+    }
+    for (uint32_t k = 0; k < count; k++) block->data[i + k]->group = *next;
+    (*next)++;
+    i += count;
+  }
+  td_arena_free_all(&scratch);
+}
+
 bool pass_group_kernels(pass_state_t *state, tir_module_t *module) {
-  (void)state;
   for (uint32_t f = 0; f < module->func_count; f++) {
     uint32_t next = 1;
-    group_block(&module->funcs[f]->nodes, &next);
+    group_block(state, &module->funcs[f]->nodes, &next);
   }
   return true;
 }

@@ -4,8 +4,13 @@
 
 #include "ir/tir.h"
 
-/* Number of leading parallel indices that all nodes of a group share and
- * that loads inside the group pass on unchanged. */
+/* Number of leading parallel indices that become the block loops of a group
+ * of several nodes: all share them, and loads inside the group pass them on
+ * unchanged. */
 uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count);
+
+/* The two factors of a matrix product: a float SUM that adds left to right
+ * the product of two factors which mention different parallel indices. */
+bool group_is_contraction(const tir_node_t *node);
 
 #endif

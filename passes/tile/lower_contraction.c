@@ -1,7 +1,544 @@
-/* lower_contraction.c: matrix products by blocked tiles. */
-#include "passes/tile/tile.h"
+/* lower_contraction.c: matrix products by blocked tiles.
+ *
+ *   out[batch.., m, n] = epilogue(sum over k of a(batch, m, k) * b(batch, k, n))
+ *
+ * where m, n and k may each be several indices (flatten.h); n holds the last
+ * index of the output, so that lanes run along its rows.  One block
+ * iteration makes a tile of mc x nc:
+ *
+ *   for each kc of the depth:
+ *     pack b into panels [nc / nr][kc][nr], zeros past the edge
+ *     copy a into rows [mc][kc]
+ *     for each panel, for each mr rows: mr x nr accumulators in registers,
+ *       taken from and put back to the tile, fma over kc
+ *   epilogue over the tile, row by row
+ *
+ * Packing evaluates the operands as they are, so widening, gathers and fused
+ * producers cost no pass of their own.  Every accumulator adds its products
+ * in index order (plan SERIAL): neither the tile nor the number of rows
+ * changes a bit. */
+#include "passes/tile/flatten.h"
+#include "passes/tensor/group_kernels.h"
+
+#include "ir/expr.h"
+
+enum { MIN_DEPTH = 4, MIN_WORK = 4096 };
+
+typedef struct product {
+  tile_t *t;
+  tir_node_t *node;
+  uint32_t par;
+  tir_expr_t *a, *b;        /* over flat indices */
+  flat_group_t batch, m, n, k;
+  bool has_guard;           /* of parallel indices; applied at the end */
+  int64_t mr, nr, mc, nc, kc;
+  kir_buffer_t *rows, *panels, *tile;
+  kir_expr_t *mb, *nb, *kb; /* where the tile and the depth block begin */
+  kir_expr_t *mh, *nh, *kh; /* how much of each is there */
+  tdsl_dtype_t type;
+} product_t;
+
+/* ---- analysis -------------------------------------------------------------- */
+
+static void add_member(flat_group_t *g, tir_index_t *index) {
+  g->members[g->count++] = index;
+}
+
+static int64_t upper(const ix_poly_t *p) {
+  int64_t lo, hi;
+  return ix_interval(p, &lo, &hi) ? hi : INT64_MAX;
+}
+
+static bool sort_indices(product_t *p, tir_expr_t *x, tir_expr_t *y) {
+  td_arena_t *arena = p->t->arena;
+  tir_node_t *n = p->node;
+  flat_group_t only_x = {0}, only_y = {0};
+  tir_index_t *last = n->indices[p->par - 1];
+  for (uint32_t i = 0; i < p->par; i++) {
+    bool in_x = tir_mentions_index(arena, x, n->indices[i]);
+    bool in_y = tir_mentions_index(arena, y, n->indices[i]);
+    if (in_x && in_y) {
+      add_member(&p->batch, n->indices[i]);
+    } else if (in_x) {
+      add_member(&only_x, n->indices[i]);
+    } else if (in_y) {
+      add_member(&only_y, n->indices[i]);
+    } else {
+      return false;
+    }
+  }
+  for (uint32_t i = p->par; i < n->index_count; i++) {
+    add_member(&p->k, n->indices[i]);
+  }
+  bool x_has_last =
+      only_x.count > 0 && only_x.members[only_x.count - 1] == last;
+  bool y_has_last =
+      only_y.count > 0 && only_y.members[only_y.count - 1] == last;
+  if (!x_has_last && !y_has_last) return false;
+  p->n = x_has_last ? only_x : only_y;
+  p->m = x_has_last ? only_y : only_x;
+  p->a = x_has_last ? y : x; /* fma(x, y, z) has the bits of fma(y, x, z) */
+  p->b = x_has_last ? x : y;
+  return true;
+}
+
+/* Small products are left to the nest, where nothing is packed. */
+static bool pays(const product_t *p) {
+  int64_t n = upper(p->n.extent), k = upper(p->k.extent);
+  int64_t m = upper(p->m.extent), work;
+  if (k < MIN_DEPTH || n < TILE_LANES / 2) return false;
+  if (__builtin_mul_overflow(n, k, &work) ||
+      __builtin_mul_overflow(work, m, &work)) {
+    return true;
+  }
+  return work >= MIN_WORK;
+}
+
+typedef struct bounds {
+  tile_t *t;
+  ix_facts_t *facts;
+  bool is_open;
+} bounds_t;
+
+/* A subscript read from memory stays within the bounds of what it is read
+ * from (its type says so, and entry checks hold it). */
+static const ix_poly_t *data_symbol(void *user, const tir_expr_t *e) {
+  bounds_t *b = user;
+  if (e->op != TIR_X_LOAD || e->u.value->lo == NULL ||
+      e->u.value->hi == NULL) {
+    return NULL;
+  }
+  ix_symbol_t *s = ix_symbol_create(b->t->module->pool, e->u.value->name,
+                                    IX_SYM_DATA, e->loc);
+  s->lo = e->u.value->lo;
+  s->hi = e->u.value->hi;
+  return ix_sym(b->t->module->pool, s);
+}
+
+static void check_bounds(void *user, tir_expr_t *e) {
+  bounds_t *b = user;
+  if (e->op != TIR_X_LOAD || b->is_open) return;
+  ix_pool_t *pool = b->t->module->pool;
+  for (uint32_t d = 0; d < e->arg_count; d++) {
+    const ix_poly_t *s =
+        tir_expr_poly(pool, b->t->arena, e->args[d], data_symbol, b);
+    const ix_poly_t *room =
+        s == NULL ? NULL : ix_sub(pool, e->u.value->dims[d], s);
+    if (room == NULL || !ix_prove_nonnegative(pool, s, b->facts) ||
+        !ix_prove_positive(pool, room, b->facts)) {
+      b->is_open = true;
+    }
+  }
+}
+
+/* A guard over parallel indices may wait for the end if the operands read in
+ * bounds without it. */
+static bool guard_can_wait(product_t *p) {
+  tile_t *t = p->t;
+  tir_node_t *n = p->node;
+  if (n->guard == NULL) return true;
+  bounds_t b = {t, ix_facts_create(t->module->pool), false};
+  for (uint32_t i = 0; i < n->index_count; i++) {
+    const tir_index_t *index = n->indices[i];
+    if (index->is_reduction &&
+        tir_mentions_index(t->arena, n->guard, index)) {
+      return false;
+    }
+    ix_facts_narrow(b.facts, index->symbol, ix_const(t->module->pool, 0),
+                    index->extent);
+    ix_facts_extent_nonempty(b.facts, t->module->pool, index->extent);
+  }
+  tir_walk(t->arena, n->body, check_bounds, &b);
+  p->has_guard = !b.is_open;
+  return p->has_guard;
+}
+
+static bool analyse(product_t *p) {
+  tile_t *t = p->t;
+  tir_node_t *n = p->node;
+  if (t->plan_serial || !group_is_contraction(n) || n->index_count == p->par) {
+    return false;
+  }
+  if (!sort_indices(p, n->body->args[0], n->body->args[1])) return false;
+  p->m.extent = p->n.extent = p->k.extent = ix_const(t->module->pool, 1);
+  flat_group_t *groups[3] = {&p->m, &p->n, &p->k};
+  for (int g = 0; g < 3; g++) {
+    for (uint32_t i = 0; i < groups[g]->count; i++) {
+      groups[g]->extent = ix_mul(t->module->pool, groups[g]->extent,
+                                 groups[g]->members[i]->extent);
+      if (groups[g]->extent == NULL) return false;
+    }
+  }
+  return pays(p) && guard_can_wait(p);
+}
+
+/* ---- packing ------------------------------------------------------------------ */
+
+typedef struct contiguity {
+  const tir_index_t *along;
+  uint32_t yes, no;
+} contiguity_t;
+
+static void count_contiguous(void *user, tir_expr_t *e) {
+  contiguity_t *c = user;
+  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
+  const tir_expr_t *last = e->args[e->arg_count - 1];
+  while (last->op == TIR_X_ADD || last->op == TIR_X_SUB) last = last->args[0];
+  bool is_along = last->op == TIR_X_INDEX && last->u.index == c->along;
+  c->yes += is_along;
+  c->no += !is_along;
+}
+
+static bool runs_along(product_t *p, tir_expr_t *e, const flat_group_t *g) {
+  contiguity_t c = {g->flat, 0, 0};
+  tir_walk(p->t->arena, e, count_contiguous, &c);
+  return c.yes > 0 && c.yes >= c.no;
+}
+
+static kir_expr_t *at_least_mask(tile_t *t, kir_expr_t *i, kir_expr_t *end) {
+  return tile_less(t, i, end);
+}
+
+/* Loop in steps of TILE_LANES from 0 to `count` (of at most `limit`), lanes
+ * masked at the end; *out_at is the lane's position. */
+static kir_block_t *lane_steps(tile_t *t, kir_block_t *block, const char *name,
+                               kir_expr_t *count, kir_expr_t **out_at) {
+  kir_expr_t *base, *lane;
+  kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, name,
+                                tile_int(t, 0), count, TILE_LANES, &base);
+  kir_block_t *inner = tile_lanes(t, body, NULL, &lane);
+  *out_at = kir_add(t->arena, base, lane);
+  td_vec_last(body)->mask = at_least_mask(t, *out_at, count);
+  return inner;
+}
+
+static kir_expr_t *zero(product_t *p) {
+  return kir_const_f(p->t->arena, p->type, 0.0);
+}
+
+/* b into panels, lanes along n: one row of nr elements for each k. */
+static void pack_by_columns(product_t *p, kir_block_t *block,
+                            kir_expr_t *panel) {
+  tile_t *t = p->t;
+  kir_expr_t *k, *j;
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
+                                 tile_int(t, 0), p->kh, 1, &k);
+  kir_block_t *lanes = tile_lanes_of(t, depth, p->nr, &j);
+  kir_expr_t *column = kir_add(
+      t->arena, kir_mul(t->arena, panel, tile_int(t, p->nr)), j);
+  kir_expr_t *n = kir_add(t->arena, p->nb, column);
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
+  tile_set_index(t, p->n.flat, n);
+  kir_expr_t *inside = tile_less(t, column, p->nh);
+  kir_expr_t *v = kir_op(
+      t->arena, KIR_X_SELECT, p->type, 3,
+      (kir_expr_t *[]){inside, tile_expr(t, p->b), zero(p)});
+  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j}, v);
+}
+
+/* b into panels, lanes along k: one column at a time. */
+static void pack_by_depth(product_t *p, kir_block_t *block,
+                          kir_expr_t *panel) {
+  tile_t *t = p->t;
+  kir_expr_t *j, *k;
+  kir_block_t *columns = tile_loop(t, block, KIR_LOOP_SERIAL, "j",
+                                   tile_int(t, 0), tile_int(t, p->nr), 1, &j);
+  kir_expr_t *column = kir_add(
+      t->arena, kir_mul(t->arena, panel, tile_int(t, p->nr)), j);
+  kir_stmt_t *inside =
+      tile_push(t, columns, tile_if(t, tile_less(t, column, p->nh)));
+  kir_block_t *lanes = lane_steps(t, &inside->body, "k", p->kh, &k);
+  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, column));
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
+  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j},
+             tile_expr(t, p->b));
+  lanes = lane_steps(t, &inside->orelse, "k", p->kh, &k);
+  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j}, zero(p));
+}
+
+static void copy_rows(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  kir_expr_t *i, *k;
+  bool by_rows = p->m.count > 0 && !runs_along(p, p->a, &p->k) &&
+                 runs_along(p, p->a, &p->m);
+  kir_block_t *lanes;
+  if (by_rows) {
+    kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
+                                   tile_int(t, 0), p->kh, 1, &k);
+    lanes = lane_steps(t, depth, "i", p->mh, &i);
+  } else {
+    kir_block_t *rows = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
+                                  tile_int(t, 0), p->mh, 1, &i);
+    lanes = lane_steps(t, rows, "k", p->kh, &k);
+  }
+  tile_set_index(t, p->m.flat, kir_add(t->arena, p->mb, i));
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
+  tile_store(t, lanes, p->rows, 2, (kir_expr_t *[]){i, k},
+             tile_expr(t, p->a));
+}
+
+/* ---- the micro-kernel ------------------------------------------------------------ */
+
+static kir_block_t *each_accumulator(product_t *p, kir_block_t *block,
+                                     int64_t rows, kir_expr_t **r,
+                                     kir_expr_t **j) {
+  tile_t *t = p->t;
+  kir_block_t *unrolled = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
+                                    tile_int(t, 0), tile_int(t, rows), 1, r);
+  return tile_lanes_of(t, unrolled, p->nr, j);
+}
+
+/* `rows` rows from i0 on, of one panel. */
+static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
+                         kir_expr_t *i0, kir_expr_t *panel) {
+  tile_t *t = p->t;
+  ix_pool_t *pool = t->module->pool;
+  const ix_poly_t *dims[2] = {ix_const(pool, rows), ix_const(pool, p->nr)};
+  kir_buffer_t *acc =
+      tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 2, dims);
+  kir_expr_t *r, *j, *k;
+  kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
+  kir_expr_t *is_first =
+      tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, p->kb, tile_int(t, 0));
+  kir_stmt_t *begin = tile_push(t, block, tile_if(t, is_first));
+  kir_block_t *body = each_accumulator(p, &begin->body, rows, &r, &j);
+  tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j}, zero(p));
+  body = each_accumulator(p, &begin->orelse, rows, &r, &j);
+  kir_expr_t *at[2] = {kir_add(t->arena, i0, r), kir_add(t->arena, base, j)};
+  tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
+             kir_load(t->arena, p->tile, 2, at));
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
+                                 tile_int(t, 0), p->kh, 1, &k);
+  body = each_accumulator(p, depth, rows, &r, &j);
+  kir_expr_t *row[2] = {kir_add(t->arena, i0, r), k};
+  kir_expr_t *column[3] = {panel, k, j};
+  kir_expr_t *regs[2] = {r, j};
+  kir_expr_t *factors[3] = {kir_load(t->arena, p->rows, 2, row),
+                            kir_load(t->arena, p->panels, 3, column),
+                            kir_load(t->arena, acc, 2, regs)};
+  tile_store(t, body, acc, 2, regs,
+             kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
+  body = each_accumulator(p, block, rows, &r, &j);
+  kir_expr_t *to[2] = {kir_add(t->arena, i0, r), kir_add(t->arena, base, j)};
+  tile_store(t, body, p->tile, 2, to,
+             kir_load(t->arena, acc, 2, (kir_expr_t *[]){r, j}));
+}
+
+/* All rows of a panel: as many as fit at a time, then fewer. */
+static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
+  tile_t *t = p->t;
+  int64_t sizes[4] = {p->mr, 4, 2, 1};
+  int64_t most = upper(p->m.extent);
+  kir_expr_t *from = tile_int(t, 0);
+  int64_t last = INT64_MAX;
+  for (int s = 0; s < 4; s++) {
+    int64_t rows = sizes[s];
+    if (rows >= last || rows > most) continue;
+    last = rows;
+    kir_expr_t *rest =
+        tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, from);
+    kir_expr_t *over = tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, rest,
+                                tile_int(t, rows));
+    kir_expr_t *to =
+        rows == 1 ? p->mh
+                  : tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, over);
+    kir_expr_t *i0;
+    kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "i", from, to,
+                                  rows, &i0);
+    micro_kernel(p, body, rows, i0, panel);
+    from = to;
+  }
+}
+
+/* ---- the epilogue ------------------------------------------------------------------- */
+
+static kir_expr_t *stored(tile_t *t, const tir_value_t *v, kir_expr_t *e) {
+  if (v->dtype == e->type) return e;
+  kir_expr_t *cast = kir_op(t->arena, KIR_X_CAST, tir_arithmetic(v->dtype), 1,
+                            (kir_expr_t *[]){e});
+  cast->u.to = v->dtype;
+  return cast;
+}
+
+static void store_escaping(product_t *p, kir_block_t *block,
+                           flat_group_t *const *groups, tir_node_t *n,
+                           kir_expr_t *v) {
+  tile_t *t = p->t;
+  const tir_value_t *out = n->outs[0];
+  if (!tile_escapes(t, out)) return;
+  tir_expr_t *subs[IX_MAX_RANK];
+  for (uint32_t i = 0; i < p->par; i++) {
+    /* the contraction's own indices, which the groups know */
+    subs[i] = tir_index_ref(t->arena, p->node->indices[i]);
+  }
+  tir_expr_t *place = tir_load(t->arena, out, p->par, subs);
+  kir_expr_t *element =
+      td_map_get_u64(&t->elements, (uint64_t)(uintptr_t)out);
+  if (element != NULL) {
+    td_map_put_u64(&t->elements, (uint64_t)(uintptr_t)out, NULL);
+  }
+  place = flat_rewrite(t, groups, 3, place);
+  kir_expr_t *load = tile_expr(t, place);
+  kir_buffer_t *b = (kir_buffer_t *)(uintptr_t)load->u.buffer;
+  b->is_read = false;
+  b->is_written = true;
+  tile_store(t, block, b, load->arg_count, load->args, v);
+}
+
+/* Epilogue maps have indices of their own, equal to the contraction's. */
+static tir_expr_t *adopt(product_t *p, tir_node_t *n, tir_expr_t *e) {
+  tile_t *t = p->t;
+  tir_expr_t *to[IX_MAX_RANK];
+  for (uint32_t i = 0; i < p->par; i++) {
+    to[i] = tir_index_ref(t->arena, p->node->indices[i]);
+  }
+  return tir_replace_indices(t->arena, e, p->par, n->indices, to);
+}
+
+static void epilogue(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  flat_group_t *groups[3] = {&p->m, &p->n, &p->k};
+  kir_expr_t *i, *j;
+  kir_block_t *rows = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
+                                tile_int(t, 0), p->mh, 1, &i);
+  kir_block_t *lanes = lane_steps(t, rows, "j", p->nh, &j);
+  if (p->m.count > 0) {
+    tile_set_index(t, p->m.flat, kir_add(t->arena, p->mb, i));
+  }
+  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, j));
+  kir_expr_t *v =
+      kir_load(t->arena, p->tile, 2, (kir_expr_t *[]){i, j});
+  v->is_safe = true; /* scratch is as wide as the lanes */
+  if (p->has_guard) {
+    tir_expr_t *guard = flat_rewrite(t, groups, 3, p->node->guard);
+    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
+               (kir_expr_t *[]){tile_expr(t, guard), v, zero(p)});
+  }
+  store_escaping(p, lanes, groups, p->node, v);
+  tile_set_element(t, p->node->outs[0], stored(t, p->node->outs[0], v));
+  for (uint32_t k = 1; k < t->node_count; k++) {
+    tir_node_t *n = t->nodes[k];
+    tir_expr_t *body = flat_rewrite(t, groups, 3, adopt(p, n, n->body));
+    kir_expr_t *e = tile_expr(t, body);
+    store_escaping(p, lanes, groups, n, e);
+    tile_set_element(t, n->outs[0], stored(t, n->outs[0], e));
+  }
+}
+
+/* ---- the kernel ----------------------------------------------------------------------- */
+
+static kir_expr_t *part(product_t *p, kir_expr_t *from, const ix_poly_t *extent,
+                        int64_t size) {
+  tile_t *t = p->t;
+  int64_t constant;
+  if (ix_is_const(extent, &constant) && constant <= size) {
+    return tile_int(t, constant);
+  }
+  kir_expr_t *left =
+      tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, tile_dim(t, extent), from);
+  return tile_min(t, left, tile_int(t, size));
+}
+
+static kir_expr_t *name_it(product_t *p, kir_block_t *block, const char *name,
+                           kir_expr_t *e) {
+  tile_t *t = p->t;
+  if (e->op == KIR_X_CONST) return e;
+  kir_stmt_t *let = TD_NEW(t->arena, kir_stmt_t);
+  let->kind = KIR_LET;
+  let->var = kir_var_create(t->kernel, name, TDSL_DTYPE_I64);
+  let->value = e;
+  tile_push(t, block, let);
+  return kir_var_ref(t->arena, let->var);
+}
+
+/* Tile sizes of the target, no larger than what there is. */
+static void choose_sizes(product_t *p) {
+  const ir_target_t *target = p->t->target;
+  bool is_wide = p->type == TDSL_DTYPE_F64;
+  p->mr = target->mr;
+  p->nr = is_wide ? target->nr / 2 : target->nr;
+  p->mc = target->mc;
+  p->nc = target->nc;
+  p->kc = is_wide ? target->kc / 2 : target->kc;
+  int64_t m = upper(p->m.extent), n = upper(p->n.extent);
+  int64_t k = upper(p->k.extent);
+  if (m < p->mc) p->mc = m;
+  while (p->nc - p->nr >= n) p->nc -= p->nr;
+  if (k < p->kc) p->kc = (k + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
+  if (p->mr > m) p->mr = m < 4 ? m : 4;
+  if (p->mr == 3) p->mr = 2;
+}
+
+static void build(product_t *p) {
+  tile_t *t = p->t;
+  ix_pool_t *pool = t->module->pool;
+  kir_block_t *block = &t->kernel->body;
+  for (uint32_t i = 0; i < p->batch.count; i++) {
+    const tir_index_t *index = p->batch.members[i];
+    kir_expr_t *v;
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
+                      tile_dim(t, index->extent), 1, &v);
+    tile_set_index(t, index, v);
+  }
+  block = tile_loop(t, block, KIR_LOOP_BLOCK, "mb", tile_int(t, 0),
+                    tile_dim(t, p->m.extent), p->mc, &p->mb);
+  block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
+                    tile_dim(t, p->n.extent), p->nc, &p->nb);
+  const ix_poly_t *panel_dims[3] = {ix_const(pool, p->nc / p->nr),
+                                    ix_const(pool, p->kc),
+                                    ix_const(pool, p->nr)};
+  /* rows apart by a few more than kc, so that equal columns of several rows
+   * do not compete for one cache set */
+  const ix_poly_t *row_dims[2] = {ix_const(pool, p->mc),
+                                  ix_const(pool, p->kc + TILE_LANES)};
+  const ix_poly_t *tile_dims[2] = {ix_const(pool, p->mc),
+                                   ix_const(pool, p->nc)};
+  p->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
+                         panel_dims);
+  p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
+  p->tile = tile_alloc(t, block, "tile", p->type, KIR_LOCAL, 2, tile_dims);
+  p->mh = name_it(p, block, "mh", part(p, p->mb, p->m.extent, p->mc));
+  p->nh = name_it(p, block, "nh", part(p, p->nb, p->n.extent, p->nc));
+  kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, p->nr - 1));
+  kir_expr_t *panel_count = name_it(
+      p, block, "np",
+      tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up, tile_int(t, p->nr)));
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "kb",
+                                 tile_int(t, 0), tile_dim(t, p->k.extent),
+                                 p->kc, &p->kb);
+  p->kh = name_it(p, depth, "kh", part(p, p->kb, p->k.extent, p->kc));
+  kir_expr_t *panel;
+  kir_block_t *packing = tile_loop(t, depth, KIR_LOOP_SERIAL, "p",
+                                   tile_int(t, 0), panel_count, 1, &panel);
+  if (runs_along(p, p->b, &p->k) && !runs_along(p, p->b, &p->n)) {
+    pack_by_depth(p, packing, panel);
+  } else {
+    pack_by_columns(p, packing, panel);
+  }
+  copy_rows(p, depth);
+  kir_block_t *panels = tile_loop(t, depth, KIR_LOOP_SERIAL, "p",
+                                  tile_int(t, 0), panel_count, 1, &panel);
+  sweep_rows(p, panels, panel);
+  epilogue(p, block);
+}
 
 bool tile_lower_contraction(tile_t *t) {
-  (void)t;
-  return false;
+  product_t p = {.t = t, .node = t->nodes[0]};
+  if (p.node->kind != TIR_MAP) return false;
+  p.par = 0;
+  while (p.par < p.node->index_count &&
+         !p.node->indices[p.par]->is_reduction) {
+    p.par++;
+  }
+  p.type = p.node->body->type;
+  if (!analyse(&p)) return false;
+  choose_sizes(&p);
+  flat_finish(t, &p.m, "m");
+  flat_finish(t, &p.n, "n");
+  flat_finish(t, &p.k, "k");
+  flat_group_t *groups[3] = {&p.m, &p.n, &p.k};
+  p.a = flat_rewrite(t, groups, 3, p.a);
+  p.b = flat_rewrite(t, groups, 3, p.b);
+  build(&p);
+  return true;
 }

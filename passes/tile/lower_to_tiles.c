@@ -113,6 +113,8 @@ static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
   t->node_count = count;
   td_map_init(&t->homes, b->arena);
   td_map_init(&t->indices, b->arena);
+  td_map_init(&t->elements, b->arena);
+  t->escapes = &b->escapes->escapes;
   td_map_init(&t->done, b->arena);
   t->kernel = TD_NEW(b->arena, kir_kernel_t);
   t->kernel->arena = b->arena;
@@ -121,12 +123,12 @@ static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
       td_arena_printf(b->arena, "k%02u_%s_%s", (unsigned)b->kernels.length,
                       b->func->name, nodes[count - 1]->outs[0]->name);
   t->kernel->loc = nodes[count - 1]->loc;
-  plan_homes(b, t);
   if (nodes[0]->kind == TIR_UPDATE) {
     tile_lower_update(t, nodes[0]);
   } else if (nodes[0]->kind == TIR_TOPK) {
     tile_lower_topk(t, nodes[0]);
   } else if (!tile_lower_contraction(t)) {
+    plan_homes(b, t);
     tile_lower_nest(t, group_prefix(nodes, count));
   }
   finish(b, t);

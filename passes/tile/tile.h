@@ -34,6 +34,11 @@ typedef struct tile {
   td_map_t homes;
   TD_VEC(kir_buffer_t *) params;
   TD_VEC(const tir_value_t *) param_values;
+  /* tir_value_t* -> kir_expr_t*: what a load of the value's element at the
+   * present indices is (an epilogue reads the tile, not memory) */
+  td_map_t elements;
+  /* tir_value_t* -> itself: read outside of the group */
+  td_map_t *escapes;
   /* tir_index_t* -> kir_expr_t*: what an index is at this point */
   td_map_t indices;
   /* tir_expr_t* -> kir_expr_t* under the present indices */
@@ -46,6 +51,13 @@ typedef struct tile {
 /* Parameter for a value (made on first mention). */
 kir_buffer_t *tile_param(tile_t *t, const tir_value_t *value, bool is_read,
                          bool is_written);
+/* A parameter with the memory of `value` and the dims of `view` (a value
+ * made for the purpose, of equal size). */
+kir_buffer_t *tile_view_param(tile_t *t, const tir_value_t *value,
+                              const tir_value_t *view);
+/* What loads of a value give from now on; NULL: memory again. */
+void tile_set_element(tile_t *t, const tir_value_t *value, kir_expr_t *e);
+bool tile_escapes(const tile_t *t, const tir_value_t *value);
 /* Gives a value a scratch home; later mentions use it. */
 void tile_set_home(tile_t *t, const tir_value_t *value, kir_buffer_t *buffer,
                    uint32_t dropped);
@@ -69,9 +81,11 @@ kir_stmt_t *tile_push(tile_t *t, kir_block_t *block, kir_stmt_t *s);
 kir_block_t *tile_loop(tile_t *t, kir_block_t *block, kir_loop_t kind,
                        const char *name, kir_expr_t *lo, kir_expr_t *hi,
                        int64_t step, kir_expr_t **out_var);
-/* Lane loop of TILE_LANES; mask may be NULL. */
+/* Lane loop of TILE_LANES (of `lanes`); mask may be NULL. */
 kir_block_t *tile_lanes(tile_t *t, kir_block_t *block, kir_expr_t *mask,
                         kir_expr_t **out_var);
+kir_block_t *tile_lanes_of(tile_t *t, kir_block_t *block, int64_t lanes,
+                           kir_expr_t **out_var);
 kir_buffer_t *tile_alloc(tile_t *t, kir_block_t *block, const char *name,
                          tdsl_dtype_t dtype, kir_space_t space, uint32_t rank,
                          const ix_poly_t *const *dims);

@@ -42,22 +42,35 @@ void tile_set_home(tile_t *t, const tir_value_t *value, kir_buffer_t *buffer,
   td_map_put_u64(&t->homes, key_of(value), home);
 }
 
+kir_buffer_t *tile_view_param(tile_t *t, const tir_value_t *value,
+                              const tir_value_t *view) {
+  for (uint32_t d = 0; d < view->rank; d++) tile_use_dims(t, view->dims[d]);
+  kir_buffer_t *b =
+      kir_buffer_create(t->kernel, value->name, value->dtype, KIR_GLOBAL,
+                        view->rank, view->dims);
+  b->id = (uint32_t)t->params.length;
+  b->no_alias = true;
+  b->loc = value->loc;
+  td_vec_push(t->arena, &t->params, b);
+  td_vec_push(t->arena, &t->param_values, value);
+  tile_set_home(t, view, b, 0);
+  return b;
+}
+
+void tile_set_element(tile_t *t, const tir_value_t *value, kir_expr_t *e) {
+  td_map_put_u64(&t->elements, key_of(value), e);
+  td_map_init(&t->done, t->arena);
+}
+
+bool tile_escapes(const tile_t *t, const tir_value_t *value) {
+  return td_map_get_u64(t->escapes, key_of(value)) != NULL;
+}
+
 kir_buffer_t *tile_param(tile_t *t, const tir_value_t *value, bool is_read,
                          bool is_written) {
   tile_home_t *home = td_map_get_u64(&t->homes, key_of(value));
   if (home == NULL) {
-    for (uint32_t d = 0; d < value->rank; d++) {
-      tile_use_dims(t, value->dims[d]);
-    }
-    kir_buffer_t *b =
-        kir_buffer_create(t->kernel, value->name, value->dtype, KIR_GLOBAL,
-                          value->rank, value->dims);
-    b->id = (uint32_t)t->params.length;
-    b->no_alias = true;
-    b->loc = value->loc;
-    td_vec_push(t->arena, &t->params, b);
-    td_vec_push(t->arena, &t->param_values, value);
-    tile_set_home(t, value, b, 0);
+    tile_view_param(t, value, value);
     home = td_map_get_u64(&t->homes, key_of(value));
   }
   home->buffer->is_read |= is_read;
@@ -91,6 +104,8 @@ static kir_x_t op_of(tile_t *t, tir_x_t op) {
 static kir_expr_t *translate_load(tile_t *t, const tir_expr_t *e,
                                   kir_expr_t **args) {
   const tir_value_t *v = e->u.value;
+  kir_expr_t *element = td_map_get_u64(&t->elements, key_of(v));
+  if (element != NULL) return element;
   /* the variable of a program loop is a scalar argument */
   if (v->rank == 0 && v->def == NULL && v->symbol != NULL &&
       v->symbol->kind == IX_SYM_LOOP) {
@@ -192,6 +207,12 @@ kir_block_t *tile_lanes(tile_t *t, kir_block_t *block, kir_expr_t *mask,
                                 tile_int(t, TILE_LANES), 1, out_var);
   td_vec_last(block)->mask = mask;
   return body;
+}
+
+kir_block_t *tile_lanes_of(tile_t *t, kir_block_t *block, int64_t lanes,
+                           kir_expr_t **out_var) {
+  return tile_loop(t, block, KIR_LOOP_LANE, "j", tile_int(t, 0),
+                   tile_int(t, lanes), 1, out_var);
 }
 
 kir_buffer_t *tile_alloc(tile_t *t, kir_block_t *block, const char *name,
