@@ -233,10 +233,15 @@ static void report_bounds(sem_ctx_t *c, const ix_poly_t *p,
                           const ast_expr_t *ast) {
   const char *text = sem_text(c, ast);
   const char *ranges = ranges_of(c, p);
-  const char *size = sem_dim_text(c, dim);
+  const char *size = sem_dim_text(c, dim), *shown = size;
+  int64_t number = 0;
+  if (ix_is_const(dim->size, &number) &&
+      strcmp(size, sem_poly_text(c, dim->size)) != 0) {
+    shown = td_arena_printf(c->arena, "%s = %lld", size, (long long)number);
+  }
   td_diag_t *d = sem_report(
       c, TD_E08, ast->loc, "%s[%s] may read %s where the dim has %s%s%s%s",
-      sem_text(c, base), text, sem_poly_text(c, worst), size,
+      sem_text(c, base), text, sem_poly_text(c, worst), shown,
       ranges[0] != '\0' ? " (" : "", ranges, ranges[0] != '\0' ? ")" : "");
   td_diag_label(d, base->loc, "dim %s", sem_value_text(c, dim));
   if (dim->loc.line != 0) td_diag_label(d, dim->loc, "the dim");
@@ -251,7 +256,6 @@ static void report_bounds(sem_ctx_t *c, const ix_poly_t *p,
     td_diag_help(d, "guard it: `if %s < %s then ... else ...`; or read "
                  "`[%s | 0]`", text, size, text);
   }
-  int64_t number = 0;
   if (need != NULL && !ix_is_const(need, &number) &&
       (need->below.has & IX_HAS_VARYING) == 0) {
     td_diag_help(d, "or, if it always holds: `require %s`",
