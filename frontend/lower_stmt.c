@@ -390,8 +390,33 @@ static void order_of(lo_t *lo, const sem_target_t *t, lo_order_t *out) {
   }
 }
 
+/* The one result of a call, in a narrower type: h: bf16 = rmsnorm(...).  If
+ * the last node that the call made is that result and computes in f32, it
+ * may as well round at its store: nobody else has seen what it made. */
+static const lo_view_t *narrowed(lo_t *lo, const sem_expr_t *call,
+                                 size_t first_node, const lo_view_t *view,
+                                 const sem_symbol_t *symbol) {
+  tdsl_dtype_t dtype = symbol->type.dtype;
+  const tir_block_t *block = lo->block;
+  if (!symbol->is_written || !td_dtype_is_float(dtype) ||
+      call->callee->has_inout || call->callee->result_count != 1 ||
+      block->length <= first_node)
+    return view;
+  tir_node_t *last = td_vec_last(block);
+  if (last->kind != TIR_MAP || last->outs[0] != view->value ||
+      view->dtype != TDSL_DTYPE_F32 || last->body->type != TDSL_DTYPE_F32)
+    return view;
+  last->outs[0]->dtype = dtype;
+  last->outs[0]->is_written = true;
+  lo_view_t *v = TD_NEW(lo->arena, lo_view_t);
+  *v = *view;
+  v->dtype = dtype;
+  return v;
+}
+
 static void define_call(lo_t *lo, const sem_stmt_t *s) {
   uint32_t count = s->value->callee->result_count;
+  size_t first_node = lo->block->length;
   const char **names = TD_NEW_ARRAY(lo->arena, const char *, count);
   lo_value_t *results = TD_NEW_ARRAY(lo->arena, lo_value_t, count);
   for (uint32_t i = 0; i < count; i++)
@@ -407,7 +432,9 @@ static void define_call(lo_t *lo, const sem_stmt_t *s) {
     if (t->symbol->type.kind == SEM_STRUCT)
       define_struct(lo, s, t->symbol, &results[i]);
     else
-      define_view(lo, s, t, results[i].leaves[0]);
+      define_view(lo, s, t,
+                  narrowed(lo, s->value, first_node, results[i].leaves[0],
+                           t->symbol));
   }
 }
 
