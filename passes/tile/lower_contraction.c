@@ -469,6 +469,21 @@ static void choose_sizes(product_t *p) {
   if (p->mr == 3) p->mr = 2;
 }
 
+/* A sum over nothing is zero: no depth block will say so. */
+static void clear_if_empty(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  int64_t depth;
+  if (ix_is_const(p->k.extent, &depth) && depth > 0) return;
+  kir_expr_t *none = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL,
+                              tile_dim(t, p->k.extent), tile_int(t, 0));
+  kir_stmt_t *empty = tile_push(t, block, tile_if(t, none));
+  kir_expr_t *i, *j;
+  kir_block_t *rows = tile_loop(t, &empty->body, KIR_LOOP_SERIAL, "i",
+                                tile_int(t, 0), p->mh, 1, &i);
+  kir_block_t *lanes = lane_steps(t, rows, "j", p->nh, &j);
+  tile_store(t, lanes, p->tile, 2, (kir_expr_t *[]){i, j}, zero(p));
+}
+
 static void build(product_t *p) {
   tile_t *t = p->t;
   ix_pool_t *pool = t->module->pool;
@@ -491,8 +506,9 @@ static void build(product_t *p) {
    * do not compete for one cache set */
   const ix_poly_t *row_dims[2] = {ix_const(pool, p->mc),
                                   ix_const(pool, p->kc + TILE_LANES)};
+  /* the epilogue's lanes may reach past the last column */
   const ix_poly_t *tile_dims[2] = {ix_const(pool, p->mc),
-                                   ix_const(pool, p->nc)};
+                                   ix_const(pool, p->nc + TILE_LANES)};
   p->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
                          panel_dims);
   p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
@@ -503,6 +519,7 @@ static void build(product_t *p) {
   kir_expr_t *panel_count = name_it(
       p, block, "np",
       tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up, tile_int(t, p->nr)));
+  clear_if_empty(p, block);
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "kb",
                                  tile_int(t, 0), tile_dim(t, p->k.extent),
                                  p->kc, &p->kb);
