@@ -673,6 +673,45 @@ static void failing_memory(void **state) {
   unit_sweep(memory_body, NULL);
 }
 
+/* Iteration spaces near 2^63 begin, and end when the host asks. */
+static int few_polls(void *user) {
+  return --*(int *)user < 0;
+}
+
+static void endless_body(td_task_t *task, void *arg) {
+  static const char text[] =
+      "test func @map() {\n"
+      "  %s: i64 = reduce.sum [; i in 9223372036854775807] 1\n"
+      "}\n"
+      "test func @update() {\n"
+      "  %x: f32[1] = map [i in 1] 0.0\n"
+      "  %y: f32[1] = update [i in 9223372036854775807] %x[0] += 1.0\n"
+      "}\n"
+      "test func @loop() {\n"
+      "  loop %i in 0..9223372036854775807 {\n"
+      "    assert ge(%i, 0)\n"
+      "  }\n"
+      "}\n";
+  tir_module_t *m = parse(task, &task->arena, "text", td_str(text));
+  tir_interp_options_t options = {TIR_F32, 0, false};
+  assert_non_null(m);
+  (void)tir_interpret(task, &task->arena, m, m->funcs[*(int *)arg], NULL,
+                      NULL, &options);
+}
+
+static void endless(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    int polls = 100;
+    td_host_t host = {.cancel = {few_polls, &polls}};
+    td_task_t task;
+    td_task_init(&task, &host);
+    assert_int_equal(td_task_run(&task, endless_body, &i),
+                     TDSL_STATUS_CANCELLED);
+    td_task_free(&task);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(canonical_texts), cmocka_unit_test(refused_texts),
@@ -683,7 +722,7 @@ int main(void) {
       cmocka_unit_test(plans),           cmocka_unit_test(dtypes),
       cmocka_unit_test(deep_formula),    cmocka_unit_test(hostile_texts),
       cmocka_unit_test(broken_module),   cmocka_unit_test(locations),
-      cmocka_unit_test(failing_memory),
+      cmocka_unit_test(failing_memory),  cmocka_unit_test(endless),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
