@@ -354,7 +354,11 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
       set_parallel(t, &states[k], i, v);
     }
   }
-  if (is_alone && states[0].par > prefix) {
+  int64_t extent;
+  bool is_short = is_alone && states[0].par > prefix &&
+                  ix_is_const(first->indices[prefix]->extent, &extent) &&
+                  extent <= TILE_CHUNK;
+  if (is_alone && states[0].par > prefix && !is_short) {
     const tir_index_t *index = first->indices[prefix];
     kir_expr_t *hi = tile_dim(t, index->extent), *lo;
     block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
