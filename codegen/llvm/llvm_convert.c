@@ -299,8 +299,13 @@ LLVMValueRef cgl_cast(cgl_t *g, tdsl_dtype_t to, LLVMValueRef v,
   LLVMBuilderRef at = g->builder;
   switch (to) {
     case TDSL_DTYPE_BOOL:
-      TD_CHECK(g->task, from == TDSL_DTYPE_BOOL, "cast to bool");
-      return v;
+      if (from == TDSL_DTYPE_BOOL) return v;
+      if (from == TDSL_DTYPE_I64) {
+        return LLVMBuildICmp(at, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)),
+                             "");
+      }
+      return LLVMBuildFCmp(at, LLVMRealUNE, v, LLVMConstNull(LLVMTypeOf(v)),
+                           "");
     case TDSL_DTYPE_I64: case TDSL_DTYPE_I32: case TDSL_DTYPE_I8:
     case TDSL_DTYPE_U8:
       return cast_to_int(g, to, v, from);

@@ -1,0 +1,413 @@
+/* Kernels as machine code: every statement and operation against the
+   interpreter of the kernel IR, with equal bits wherever no transcendental
+   function is involved, and against formulas written here. */
+#include "kir_llvm_lab.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__, 0, 0, 0, 0})
+
+static const char *text_of(td_task_t *task, const char *format, ...)
+    TD_PRINTF(2, 3);
+static const char *text_of(td_task_t *task, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const char *text = td_arena_vprintf(&task->arena, format, args);
+  va_end(args);
+  return text;
+}
+
+/* ---- loops and masks ----------------------------------------------------- */
+
+TASK_TEST(test_elementwise) {
+  static const char text[] =
+      "kernel scale(in x: f32[N], in y: f32[N], out z: f32[N])\n"
+      "    dims(N in 0..100000) {\n"
+      "  loop.block b in 0 .. N step 64 {\n"
+      "    loop.serial i in b .. min(b + 64, N) step 16 {\n"
+      "      loop.lane l in 0 .. 16 where i + l < N {\n"
+      "        z[i + l] = x[i + l] * 3.0 + y[i + l] / 7.0\n"
+      "      }\n"
+      "    }\n"
+      "  }\n"
+      "}\n";
+  UNUSED_ARG;
+  static const int64_t sizes[] = {0, 1, 15, 16, 17, 63, 64, 65, 1000};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    lab_check(task, text, DIMS(sizes[i]));
+  }
+  /* against the formula, not our own interpreter */
+  lab_t lab;
+  lab_open(&lab, task, text, DIMS(77));
+  lab_copy(&lab);
+  lab_code_t c = lab_compile(&lab, ir_target_host());
+  lab_call(&lab, c, 0);
+  const float *x = lab.other[0], *y = lab.other[1], *z = lab.other[2];
+  for (int i = 0; i < 77; i++) {
+    volatile float product = x[i] * 3.0f, quotient = y[i] / 7.0f;
+    assert_true(z[i] == product + quotient);
+  }
+  rcpu_code_destroy(c.code);
+  lab_close(&lab);
+}
+
+TASK_TEST(test_access) {
+  UNUSED_ARG;
+  /* rows, columns, diagonals, gathers, scatters, reversed and strided */
+  static const char text[] =
+      "kernel access(in x: f32[M, N], in at: i32[N], out z: f32[7, M, N],\n"
+      "    out w: f32[N, 3]) dims(M in 1..64, N in 1..1000) {\n"
+      "  loop.block r in 0 .. M {\n"
+      "    loop.serial i in 0 .. N step 8 {\n"
+      "      loop.lane l in 0 .. 8 where i + l < N {\n"
+      "        z[0, r, i + l] = x[r, i + l]\n"
+      "        z[1, r, i + l] = x[r, N - 1 - (i + l)]\n"
+      "        z[2, r, i + l] = x[(i + l) % M, r]\n"
+      "        z[3, r, i + l] = x[r, min(at[i + l], N - 1)]\n"
+      "        z[4, r, N - 1 - (i + l)] = x[r, 0]\n"
+      "        z[5, r, i + l] = x[r, (i + l) / 2]\n"
+      "        let k: i64 = l + i\n"
+      "        z[6, M - 1 - r, k] = x[r, k] + x[0, l + i]\n"
+      "        if r == 0 { w[i + l, 2] = x[0, i + l] }\n"
+      "      }\n"
+      "    }\n"
+      "  }\n"
+      "}\n";
+  lab_check(task, text, DIMS(1, 1));
+  lab_check(task, text, DIMS(3, 37));
+  lab_check(task, text, DIMS(5, 64));
+}
+
+TASK_TEST(test_conditions) {
+  UNUSED_ARG;
+  /* guards are what keeps these loads in bounds */
+  static const char text[] =
+      "kernel guard(in x: f32[N], in n: i64, out y: f32[N],\n"
+      "    inout z: i64[N], inout s: f32) dims(N in 1..1000) {\n"
+      "  loop.block b in 0 .. 1 {\n"
+      "    loop.serial i in 0 .. N step 16 {\n"
+      "      loop.lane l in 0 .. 16 where i + l < N {\n"
+      "        let k: i64 = i + l\n"
+      "        if k % 3 == 0 {\n"
+      "          y[k] = select(k >= 2, x[k - 2], -1.0)\n"
+      "          z[k] = k\n"
+      "        } else {\n"
+      "          if k + 5 < N { y[k] = x[k + 5] } else { y[k] = 9.0 }\n"
+      "          z[k] = select(k > 0 and x[k - 1] > 0.0, 1, 2)\n"
+      "        }\n"
+      "        if n[] > 3 { z[k] = z[k] + 10 } else { z[k] = z[k] - 10 }\n"
+      "        if k < 1 or x[k - 1] < 0.5 { z[k] = z[k] * 2 }\n"
+      "      }\n"
+      "    }\n"
+      "    loop.serial i in -3 .. N + 3 {\n"
+      "      if i >= 0 and i < N and x[i] > 1.0 { z[i] = z[i] + 100 }\n"
+      "      let v: f32 = select(i < 0 or i >= N, 0.5, x[i])\n"
+      "      s[] = select(i == -3, v, s[] + v)\n"
+      "    }\n"
+      "  }\n"
+      "}\n";
+  lab_check(task, text, DIMS(1));
+  lab_check(task, text, DIMS(50));
+}
+
+TASK_TEST(test_scratch) {
+  UNUSED_ARG;
+  /* local rows, register rows, folds, unrolling, nested block loops */
+  static const char text[] =
+      "kernel rows(in x: bf16[B, R, N], out y: f32[B, R, N],\n"
+      "    out m: f32[B, R]) dims(B in 0..8, R in 0..8, N in 0..1000) {\n"
+      "  loop.block b in 0 .. B {\n"
+      "    loop.block r in 0 .. R {\n"
+      "      alloc local e: f32[N]\n"
+      "      alloc local t: i8[3, N]\n"
+      "      alloc register acc: f32[16]\n"
+      "      alloc register top: f32\n"
+      "      loop.lane l in 0 .. 16 { acc[l] = -inf }\n"
+      "      loop.serial i in 0 .. N step 16 {\n"
+      "        loop.lane l in 0 .. 16 where i + l < N {\n"
+      "          acc[l] = max(acc[l], x[b, r, i + l])\n"
+      "          t[1, i + l] = cast.i8(x[b, r, i + l])\n"
+      "        }\n"
+      "      }\n"
+      "      top[] = fold.max acc[]\n"
+      "      m[b, r] = top[]\n"
+      "      loop.serial i in 0 .. N step 16 {\n"
+      "        loop.lane l in 0 .. 16 where i + l < N {\n"
+      "          e[i + l] = x[b, r, i + l] - top[]\n"
+      "        }\n"
+      "      }\n"
+      "      loop.serial i in 0 .. N {\n"
+      "        y[b, r, i] = e[N - 1 - i] + cast.f32(t[1, i])\n"
+      "      }\n"
+      "    }\n"
+      "  }\n"
+      "}\n";
+  lab_check(task, text, DIMS(2, 3, 37));
+  lab_check(task, text, DIMS(1, 1, 0));
+  lab_check(task, text, DIMS(0, 5, 9));
+}
+
+TASK_TEST(test_micro_kernel) {
+  UNUSED_ARG;
+  static const char text[] =
+      "kernel mm(in a: f32[M, K], in b: f32[K, 32], inout c: f32[M, 32])\n"
+      "    dims(M in 1..100, K in 0..1000) {\n"
+      "  loop.block i0 in 0 .. M step 3 {\n"
+      "    alloc register acc: f32[3, 2, 16]\n"
+      "    loop.unroll i in 0 .. 3 { loop.unroll j in 0 .. 2 {\n"
+      "      loop.lane l in 0 .. 16 where i0 + i < M {\n"
+      "        acc[i, j, l] = c[i0 + i, j * 16 + l]\n"
+      "      }\n"
+      "    } }\n"
+      "    loop.serial k in 0 .. K {\n"
+      "      loop.unroll i in 0 .. 3 { loop.unroll j in 0 .. 2 {\n"
+      "        if i0 + i < M {\n"
+      "          loop.lane l in 0 .. 16 {\n"
+      "            acc[i, j, l] = fma(a[i0 + i, k], b[k, j * 16 + l],\n"
+      "                               acc[i, j, l])\n"
+      "          }\n"
+      "        }\n"
+      "      } }\n"
+      "    }\n"
+      "    loop.unroll i in 0 .. 3 { loop.unroll j in 0 .. 2 {\n"
+      "      loop.lane l in 0 .. 16 where i0 + i < M {\n"
+      "        c[i0 + i, j * 16 + l] = acc[i, j, l]\n"
+      "      }\n"
+      "    } }\n"
+      "  }\n"
+      "}\n";
+  lab_check(task, text, DIMS(7, 20));
+  lab_check(task, text, DIMS(3, 0));
+}
+
+TASK_TEST(test_memory_order) {
+  UNUSED_ARG;
+  /* what was stored is read back, also through a let and in lanes */
+  static const char text[] =
+      "kernel order(inout x: f32[N], out y: f32[N]) dims(N in 1..100) {\n"
+      "  loop.serial i in 1 .. N {\n"
+      "    let before: f32 = x[i]\n"
+      "    x[i] = x[i] + x[i - 1]\n"
+      "    y[i] = x[i] - before\n"
+      "  }\n"
+      "  loop.serial i in 0 .. N - 16 step 16 {\n"
+      "    loop.lane l in 0 .. 16 {\n"
+      "      let before: f32 = x[i + l]\n"
+      "      x[i + l] = x[i + l + 1] * 2.0\n"
+      "      y[i + l] = x[i + l] - before + x[i + 3]\n"
+      "    }\n"
+      "  }\n"
+      "  loop.lane l in 0 .. 4 { x[0] = cast.f32(l) }\n"
+      "}\n";
+  lab_check(task, text, DIMS(90));
+}
+
+/* ---- scalar operations --------------------------------------------------- */
+
+/* Interesting f32 and f64 values and all pairs of them. */
+static const double specials[] = {
+    0.0,       -0.0,      1.0,        -1.0,      0.5,      -0.5,    1.5,
+    2.5,       -2.5,      3.0,        -7.0,      0x1p-126, 0x1p-149,
+    -0x1p-149, 0x1p-130,  0x1.fffffep127, -0x1.fffffep127, 0x1p31, -0x1p31,
+    0x1p63,    -0x1p63,   1e10,       -1e-10,    0.1,      12345.678};
+enum { SPECIALS = sizeof specials / sizeof specials[0] + 3 };
+
+static double special(size_t i) {
+  size_t n = sizeof specials / sizeof specials[0];
+  if (i < n) return specials[i];
+  return i == n ? (double)INFINITY : i == n + 1 ? -(double)INFINITY
+                                                : (double)NAN;
+}
+
+/* a, b, c: all pairs of special values (c: a third pattern). */
+static void fill_pairs(lab_t *lab, tdsl_dtype_t dtype) {
+  size_t bytes = td_dtype_bytes(dtype);
+  for (size_t i = 0; i < SPECIALS * SPECIALS; i++) {
+    double v[3] = {special(i / SPECIALS), special(i % SPECIALS),
+                   special((i * 7 + i / SPECIALS) % SPECIALS)};
+    for (int k = 0; k < 3; k++) {
+      td_store_f64(dtype, (unsigned char *)lab->data[k] + i * bytes, v[k]);
+    }
+  }
+}
+
+static const char *pair_kernel(td_task_t *task, const char *type,
+                               const char *out, const char *formula,
+                               bool in_lanes) {
+  const char *loop =
+      in_lanes ? "loop.serial i0 in 0 .. N step 8 {\n"
+                 "loop.lane l in 0 .. 8 where i0 + l < N {\n"
+                 "let i: i64 = i0 + l\n"
+               : "loop.serial i0 in 0 .. N { if true {\nlet i: i64 = i0\n";
+  return text_of(task,
+                 "kernel op(in a: %s[N], in b: %s[N], in c: %s[N],\n"
+                 "    out z: %s[N]) dims(N in 0..100000) {\n"
+                 "  %s z[i] = %s\n } }\n}\n",
+                 type, type, type, out, loop, formula);
+}
+
+TASK_TEST(test_float_operations) {
+  static const char *const forms[] = {
+      "-x",          "a[i] + b[i]",       "a[i] - b[i]",
+      "a[i] * b[i]", "a[i] / b[i]",       "neg(a[i])",
+      "abs(a[i])",   "floor(a[i])",       "ceil(a[i])",
+      "round(a[i])", "sqrt(a[i])",        "min(a[i], b[i])",
+      "max(a[i], b[i])", "fma(a[i], b[i], c[i])",
+      "select(a[i] < b[i], c[i], a[i] * b[i])",
+      "select(not(a[i] == b[i]) and c[i] != a[i], a[i], b[i])",
+      "a[i] * b[i] + c[i]"};
+  static const char *const types[] = {"f32", "f64"};
+  UNUSED_ARG;
+  for (size_t f = 1; f < sizeof forms / sizeof forms[0]; f++) {
+    for (int t = 0; t < 2; t++) {
+      for (int lanes = 0; lanes < 2; lanes++) {
+        lab_t lab;
+        lab_open(&lab, task,
+                 pair_kernel(task, types[t], types[t], forms[f], lanes),
+                 DIMS(SPECIALS * SPECIALS));
+        fill_pairs(&lab, t == 0 ? TDSL_DTYPE_F32 : TDSL_DTYPE_F64);
+        lab_agree(&lab);
+        lab_close(&lab);
+      }
+    }
+  }
+}
+
+TASK_TEST(test_comparisons) {
+  static const char *const forms[] = {
+      "a[i] == b[i]", "a[i] != b[i]", "a[i] < b[i]",
+      "a[i] <= b[i]", "a[i] > b[i]",  "a[i] >= b[i]",
+      "a[i] < b[i] or b[i] < c[i]", "not(a[i] < b[i]) and c[i] > a[i]"};
+  static const char *const types[] = {"f32", "f64", "i64", "i32"};
+  UNUSED_ARG;
+  for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+    for (int t = 0; t < 4; t++) {
+      for (int lanes = 0; lanes < 2; lanes++) {
+        lab_t lab;
+        lab_open(&lab, task,
+                 pair_kernel(task, types[t], "bool", forms[f], lanes),
+                 DIMS(SPECIALS * SPECIALS));
+        if (t < 2) {
+          fill_pairs(&lab, t == 0 ? TDSL_DTYPE_F32 : TDSL_DTYPE_F64);
+        }
+        lab_agree(&lab);
+        lab_close(&lab);
+      }
+    }
+  }
+}
+
+static const int64_t whole[] = {0, 1, -1, 2, 3, -3, 7, -7, 64, 255, -128,
+                                32767, 65536, INT32_MAX, INT32_MIN,
+                                INT64_MAX, INT64_MIN, 0x123456789abcdef};
+enum { WHOLES = sizeof whole / sizeof whole[0] };
+
+TASK_TEST(test_integer_operations) {
+  static const char *const forms[] = {
+      "a[i] + b[i]", "a[i] - b[i]", "a[i] * b[i]", "neg(a[i])", "abs(a[i])",
+      "min(a[i], b[i])", "max(a[i], b[i])",
+      "a[i] / max(b[i], 1)", "a[i] % max(b[i], 1)", "a[i] / 7", "a[i] % 8",
+      "pow(a[i], min(max(b[i], 0), 70))", "select(b[i] > 0, a[i] / b[i], 5)"};
+  UNUSED_ARG;
+  for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+    for (int lanes = 0; lanes < 2; lanes++) {
+      lab_t lab;
+      lab_open(&lab, task, pair_kernel(task, "i64", "i64", forms[f], lanes),
+               DIMS(WHOLES * WHOLES));
+      for (size_t i = 0; i < WHOLES * WHOLES; i++) {
+        ((int64_t *)lab.data[0])[i] = whole[i / WHOLES];
+        ((int64_t *)lab.data[1])[i] = whole[i % WHOLES];
+      }
+      lab_agree(&lab);
+      lab_close(&lab);
+    }
+  }
+}
+
+TASK_TEST(test_uniform) {
+  static const char text[] =
+      "kernel random(in s: i64[N], out z: f32[N], out w: f32[N],\n"
+      "    out v: f32[N]) dims(N in 0..1000) {\n"
+      "  loop.serial i in 0 .. N step 16 {\n"
+      "    loop.lane l in 0 .. 16 where i + l < N {\n"
+      "      z[i + l] = uniform(7, i + l)\n"
+      "      w[i + l] = uniform(s[i + l] * 1099511627777, -3, i + l, 2, l)\n"
+      "    }\n"
+      "  }\n"
+      "  loop.serial i in 0 .. N { v[i] = uniform(s[i], i, 5, neg(i)) }\n"
+      "}\n";
+  UNUSED_ARG;
+  lab_check(task, text, DIMS(200));
+}
+
+/* ---- storage types ------------------------------------------------------- */
+
+static const char *const dtypes[] = {"f64",    "f32", "f16", "bf16",
+                                     "f8e4m3", "f8e5m2", "i64", "i32",
+                                     "i8",     "u8",  "bool"};
+enum { DTYPES = 11 };
+
+static bool is_float_name(int t) {
+  return t < 6;
+}
+
+/* Every type into every type: as a store of the value widened, or through a
+   cast, whichever is there. */
+TASK_TEST(test_conversions) {
+  UNUSED_ARG;
+  for (int from = 0; from < DTYPES; from++) {
+    for (int to = 0; to < DTYPES; to++) {
+      bool is_store = (is_float_name(from) && is_float_name(to)) ||
+                      (from >= 6 && from < 10 && to >= 6 && to < 10);
+      const char *widened = "a[i]";
+      const char *cast = text_of(task, "cast.%s(a[i])", dtypes[to]);
+      for (int form = is_store ? 0 : 1; form < 2; form++) {
+        const char *text = text_of(
+            task,
+            "kernel convert(in a: %s[N], out z: %s[N]) dims(N in 0..100000)\n"
+            "{\n loop.serial i0 in 0 .. N / 2 / 8 * 8 step 8 {\n"
+            "  loop.lane l in 0 .. 8 { let i: i64 = i0 + l\n z[i] = %s }\n }\n"
+            " loop.serial i in N / 2 / 8 * 8 .. N { z[i] = %s }\n}\n",
+            dtypes[from], dtypes[to], form == 0 ? widened : cast,
+            form == 0 ? widened : cast);
+        lab_t lab;
+        size_t n = 1 << 12;
+        lab_open(&lab, task, text, DIMS((int64_t)n));
+        tdsl_dtype_t dtype = lab.kernel->params[0]->dtype;
+        size_t bytes = td_dtype_bytes(dtype);
+        for (size_t i = 0; i < n; i++) {
+          /* all patterns, or patterns drawn over all exponents */
+          uint64_t bits = i < 2 * SPECIALS ? 0 : lab_random(&lab);
+          unsigned char *at = (unsigned char *)lab.data[0] + i * bytes;
+          memcpy(at, &bits, bytes);
+          if (bytes == 1) *at = (unsigned char)i;
+          if (dtype == TDSL_DTYPE_BOOL) *at &= 1;
+          if (is_float_name(from) && i < 2 * SPECIALS) {
+            double v = special(i % SPECIALS);
+            td_store_f64(dtype, at, i < SPECIALS ? v : v * 1.0000001);
+          }
+        }
+        lab_agree(&lab);
+        lab_close(&lab);
+      }
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_elementwise),
+      cmocka_unit_test(test_access),
+      cmocka_unit_test(test_conditions),
+      cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_micro_kernel),
+      cmocka_unit_test(test_memory_order),
+      cmocka_unit_test(test_float_operations),
+      cmocka_unit_test(test_comparisons),
+      cmocka_unit_test(test_integer_operations),
+      cmocka_unit_test(test_uniform),
+      cmocka_unit_test(test_conversions),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
