@@ -1,4 +1,14 @@
-/* expr.c: polynomials of integer expressions, hash consing, substitution. */
+/* expr.c: polynomials of integer expressions, hash consing, substitution.
+ *
+ * A polynomial says the same as its expression as long as nothing wraps: the
+ * checker's bounds make sure of that for subscripts and ranges, which is all
+ * that polynomials are asked about.  What has no normal form (a select, a
+ * load of rank > 0, a cast to a narrow type) is opaque, and the caller may
+ * give it a symbol with the range that it knows.
+ *
+ * Interned expressions are compared by pointer.  That makes common
+ * subexpressions a matter of one walk, and lets passes ask whether two nodes
+ * compute the same thing. */
 #include "ir/expr.h"
 
 #include "ir/dtype.h"

@@ -2,7 +2,13 @@
  *
  * Expressions are immutable and may be shared, so every walk here visits each
  * distinct one once and keeps its own stack: a sum of 200,000 terms is a
- * chain as deep as it is long. */
+ * chain as deep as it is long, and doubling a value 40 times is a DAG of 40
+ * nodes whose tree would have 2^40.
+ *
+ * Nodes and values are not immutable: passes change them in place, and call
+ * tir_renumber when numbers have to be dense again.  Everything lies in the
+ * arena of the module; what a pass drops stays there until the program is
+ * done, which costs less than knowing who still points at it. */
 #include "ir/tir.h"
 
 #include "ir/dtype.h"

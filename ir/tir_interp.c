@@ -3,7 +3,15 @@
  * Storage is counted, so that a loop's init, its parameter and a result may
  * be one buffer, and an update whose target nobody reads again is made in
  * place.  A value dies after the last node of its own block that reads it,
- * directly or inside a nested block. */
+ * directly or inside a nested block.
+ *
+ * Without this a loop that writes one row of a cache in each of a thousand
+ * steps would copy the cache a thousand times.  With it, the buffer that the
+ * caller passed for an `inout` slot is updated in place from the first step
+ * to the last, as an engine would.
+ *
+ * Memory is loose memory of the task: whatever a failure leaves behind goes
+ * with the task. */
 #include "ir/tir_interp.h"
 
 #include "ir/dtype.h"

@@ -1,4 +1,13 @@
-/* tir_interp_code.c: from the expressions of a node to a straight program. */
+/* tir_interp_code.c: from the expressions of a node to a straight program.
+ *
+ * Compiled anew each time a node runs, which pays: by then dims, scalars and
+ * loop variables are numbers, so that `w[l, o, i]` in a loop over layers is a
+ * base offset and two strides.  A load goes one of three ways:
+ *  1. every subscript is affine and in range over the whole iteration space:
+ *     strides alone, no instruction for the subscripts, no check;
+ *  2. some are not: those are computed in registers and checked lane by lane,
+ *     the others still go into the strides;
+ *  3. no subscript at all: one element for all lanes, loaded once. */
 #include "ir/tir_interp.h"
 
 #include "runtime/base/num.h"

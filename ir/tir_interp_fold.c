@@ -2,8 +2,13 @@
  *
  * Always left to right (the plan SERIAL): either every lane has an
  * accumulator of its own and is given its tuples one after the other, or
- * (is_serial) one accumulator takes the lanes in their order. A product is
- * added with one rounding. Lanes whose guard is false change nothing. */
+ * (is_serial) one accumulator takes the lanes in their order.  A product is
+ * added with one rounding.  Lanes whose guard is false change nothing.
+ *
+ * Engines regroup sums by the plan of the node (tir.h); the interpreter
+ * never does, so it is what `--plan=serial` of an engine must equal bit by
+ * bit.  A maximum, a minimum and the positions have one answer in any order;
+ * NaN and the zeros are settled by the scalar rules of tir_interp.h. */
 #include "ir/tir_interp.h"
 
 #include <math.h>

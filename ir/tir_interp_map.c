@@ -3,7 +3,11 @@
  * Lanes over parallel indices: for each block, loop over the reduction
  * tuples, each lane folding its own.  Lanes over reduction indices, where
  * there are few outputs: for each output, blocks of consecutive tuples are
- * folded one lane after the other.  Both are left to right. */
+ * folded one lane after the other.  Both are left to right.
+ *
+ * An iteration space without tuples never gets a program: its loads could
+ * not be proved in range, and there is nothing to run.  No reduction tuple
+ * means the identity, no parallel tuple an empty output. */
 #include "ir/tir_interp.h"
 
 #include "ir/dtype.h"

@@ -6,7 +6,13 @@
 
 /* ---- update -----------------------------------------------------------------
  * Reads of the statement come before its writes: if the formula reads the
- * target, the new version is a copy and reads go to the old one. */
+ * target, the new version is a copy and reads go to the old one.  Otherwise
+ * nothing tells a copy from the target itself, and if the old version dies
+ * here there is no copy.
+ *
+ * `:=` writes tuples in index order.  `+=` first sums what is added to each
+ * element, by the rules of a reduction, and adds the sums at the end: one
+ * addition and one rounding an element, however many contributions it has. */
 
 typedef struct update_run {
   tir_interp_t *in;

@@ -1,7 +1,14 @@
 /* tir_interp_store.c: between registers of the interpreter and tensors.
  *
  * Loads widen exactly; stores round once, and keep the low bits of integers.
- * All rounding is that of runtime/base/num. */
+ * All rounding is that of runtime/base/num.
+ *
+ * Where the lanes lie in memory decides the speed of a matrix product more
+ * than its arithmetic, so a load knows the pattern of its offsets: one
+ * element for all (a row of the left factor), neighbours (a row of the right
+ * one), or anything else.  The last is the usual case of weights stored
+ * [out, in] with lanes over `out`: each lane then walks along its own row,
+ * and strips of neighbours are read for all lanes at once. */
 #include "ir/tir_interp.h"
 
 #include "runtime/base/num.h"
@@ -21,6 +28,8 @@ static tdsl_dtype_t storage(tir_mode_t mode, tdsl_dtype_t dtype) {
   return dtype;
 }
 
+/* The bodies below differ in types and one conversion only. Lanes beyond n
+ * are never touched: the element after the last may be somebody else's. */
 #define STORE(T, value)                                                       \
   do {                                                                        \
     T *z = to;                                                                \

@@ -1,4 +1,9 @@
-/* tir_lex.c: tokens of the text forms of TIR and KIR. */
+/* tir_lex.c: tokens of the text forms of TIR and KIR.
+ *
+ * Tokens are views of the source text, except strings, which are decoded.
+ * Blanks and line ends only separate; `//` begins a comment.  One token is
+ * looked at, the text behind it has not been read: going back is a matter of
+ * restoring the cursor. */
 #include "ir/tir_parse.h"
 
 void tir_fail(tir_parser_t *p, const char *format, ...) {

@@ -1,4 +1,10 @@
-/* tir_parse.c: modules, functions and slots of the text form. */
+/* tir_parse.c: modules, functions and slots of the text form.
+ *
+ * The grammar is that of docs/tir.md, read by recursive descent that recurses
+ * over loops only.  Names are looked up while reading, so an undefined one is
+ * reported where it stands; types are left to the verifier, which has to
+ * check them anyway.  The parser does not accept everything that it reads:
+ * callers verify before they use a module. */
 #include "ir/tir_parse.h"
 
 #include "ir/dtype.h"

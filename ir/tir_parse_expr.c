@@ -2,7 +2,12 @@
  *
  * Expressions are prefix calls, read with a stack of open calls: their depth
  * is bounded by the text alone.  Types are not checked here (the verifier
- * does), only given: a call has the type of its operands. */
+ * does), only given: a call has the type of its operands.
+ *
+ * Polynomials are infix, since that is how dims are written, and are built by
+ * the arithmetic of ir/shape, which keeps them in normal form.  A product of
+ * sums grows with every factor and a quotient nests in the next, so both are
+ * capped: a dim that people wrote is far below. */
 #include "ir/tir_parse.h"
 
 #include "ir/dtype.h"

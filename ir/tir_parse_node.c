@@ -1,4 +1,8 @@
-/* tir_parse_node.c: values, types and nodes of the text form. */
+/* tir_parse_node.c: values, types and nodes of the text form.
+ *
+ * Every list that grows is bounded by the text that is being read, ranks and
+ * indices by their caps, blocks by TIR_MAX_NESTING.  A node is appended to
+ * its block only when it is complete, its outputs come into scope then. */
 #include "ir/tir_parse.h"
 
 #include "ir/dtype.h"

@@ -1,4 +1,10 @@
-/* tir_print_expr.c: names, polynomials and expressions as text. */
+/* tir_print_expr.c: names, polynomials and expressions as text.
+ *
+ * A name is that of the source, cleaned of bytes that are not part of words,
+ * with `.1`, `.2` ... where it is taken.  Values have a space of their own
+ * (they carry a %), dims and the indices of one node share another.  Printing
+ * a module that was parsed finds every name free, which is why printing twice
+ * gives the same text. */
 #include "ir/tir_print.h"
 
 #include "runtime/base/num.h"

@@ -1,4 +1,8 @@
-/* tir_text.c: the tables behind tir_text.h, made from tir_ops.def. */
+/* tir_text.c: the tables behind tir_text.h, made from tir_ops.def.
+ *
+ * Asked with a number out of range, as a module that a fault has damaged may
+ * have, they answer `?` instead of reading past the table: the printer must
+ * get through, for its output is what the fault is reported with. */
 #include "ir/tir_text.h"
 
 typedef struct scalar_row {

@@ -2,7 +2,12 @@
  *
  * Run after lowering and after every pass, where a failure is our fault, and
  * on text read back, where it is a diagnostic.  One failure of a node is
- * enough: the rest of that node is not looked at. */
+ * enough: the rest of that node is not looked at.
+ *
+ * What is checked is form: types, scopes, counts, dims as identical normal
+ * forms.  What would need a proof is not: that subscripts are in range, that
+ * `distinct` is true, that a divisor is positive.  The front end proves
+ * those, and checked runs test them. */
 #include "ir/tir_text.h"
 
 #include "ir/dtype.h"
