@@ -7,10 +7,10 @@
  * changes no bit, since lanes do not meet.
  *
  * Operations are total.  A lane whose value nobody wants may hold anything:
- * an integer divided by zero gives 0, a sum that leaves 64 bits wraps, a
- * cast of NaN is 0.  Checked runs mark such lanes, and tir_interp_check.c decides whether
- * it matters.  Each macro has one arithmetic expression per register type;
- * read `x[l]`, `y[l]` as the operands of lane l. */
+ * an integer divided by zero gives 0, a sum that leaves 64 bits wraps, a cast
+ * of NaN is 0.  Checked runs mark such lanes, and tir_interp_check.c decides
+ * whether it matters.  Each macro has one arithmetic expression per register
+ * type; read `x[l]`, `y[l]` as the operands of lane l. */
 #include "ir/tir_interp.h"
 
 #include <math.h>
