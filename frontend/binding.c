@@ -138,7 +138,7 @@ static int try_bind(pairs_t *p, pair_t *pair) {
   m->values[u.last] = value;
   m->locs[u.last] = p->args[pair->index]->loc;
   m->by[u.last] = sem_dim_text(c, pair->arg);
-  if (c->quiet > 0 || sem_nonneg(c, value)) return 1;
+  if (c->quiet > 0 || c->unproved > 0 || sem_nonneg(c, value)) return 1;
   td_diag_t *d = sem_report(c, TD_E53, p->args[pair->index]->loc,
                             "generic %s of %s would be %s, which may be "
                             "negative", m->generics[u.last]->name,
@@ -149,11 +149,20 @@ static int try_bind(pairs_t *p, pair_t *pair) {
 
 /* ---- messages --------------------------------------------------------------------------- */
 
+/* A bare generic is shown as the dim that bound it. */
+static const char *bound_text(const sem_matching_t *m, const ix_poly_t *p) {
+  const ix_symbol_t *s = ix_as_symbol(p);
+  for (uint32_t i = 0; s != NULL && i < m->count; i++) {
+    if (m->generics[i] == s && m->values[i] != NULL) return m->by[i];
+  }
+  return NULL;
+}
+
 static sem_type_t wanted_type(sem_ctx_t *c, const sem_matching_t *m,
                               uint32_t index) {
   sem_type_t t = m->callee->params[index];
   for (uint32_t i = 0; i < t.rank; i++) {
-    t.dims[i].text = NULL;
+    t.dims[i].text = bound_text(m, t.dims[i].size);
     const ix_poly_t *p = ix_subst(c->pool, t.dims[i].size, sem_matching_map,
                                   (void *)(uintptr_t)m, c->facts);
     if (p != NULL) t.dims[i].size = p;
@@ -173,49 +182,70 @@ static void label_binder(pairs_t *p, td_diag_t *d, const pair_t *pair) {
   }
 }
 
+/* Which of two arguments is wrong nobody can say; the declared dim of this one
+ * is where a slip of the pen would be. */
+static void help_pair(sem_ctx_t *c, td_diag_t *d, const pairs_t *p,
+                      const pair_t *pair, const ix_poly_t *value,
+                      const char *wanted) {
+  if (value == NULL || unbound_in(p->m, value).count > 0) return;
+  const sem_expr_t *root = sem_root(p->args[pair->index]);
+  bool is_plain = p->args[pair->index]->type.kind == SEM_TENSOR;
+  if (root != NULL && is_plain && pair->arg->loc.line != 0 &&
+      pair->arg->text != NULL) {
+    td_diag_help(d, "%s declares %s with %s; if %s is meant, write it there",
+                 sem_line(c, pair->arg->loc), root->symbol->name,
+                 pair->arg->text, wanted);
+  }
+  if (sem_may_be_equal(c, value, pair->arg->size)) {
+    td_diag_help(d, "if they are always equal: `require %s == %s`",
+                 sem_poly_text(c, value), sem_poly_text(c, pair->arg->size));
+  }
+}
+
 static void report_pair(pairs_t *p, const pair_t *pair) {
   sem_ctx_t *c = p->c;
   const sem_matching_t *m = p->m;
   const sem_expr_t *arg = p->args[pair->index];
   const sem_symbol_t *s = m->callee->func.params[pair->index];
+  const char *name = m->callee->func.name;
   sem_type_t raw = m->callee->params[pair->index];
-  sem_type_t want = wanted_type(c, m, pair->index);
-  td_diag_t *d = sem_report(c, TD_E06, arg->loc,
-                            "dims do not match in the call of `%s`: %s and "
-                            "%s", m->callee->func.name,
-                            sem_shape_text(c, &want),
-                            sem_shape_text(c, &arg->type));
-  if (arg->type.kind == SEM_STRUCT) {
-    td_diag_beside(d, "%s", sem_type_text(c, &arg->type));
-  } else {
-    td_diag_beside(d, "%s", sem_shape_text(c, &arg->type));
-  }
-  label_binder(p, d, pair);
   const ix_poly_t *value =
       ix_subst(c->pool, pair->param->size, sem_matching_map,
                (void *)(uintptr_t)m, c->facts);
-  sem_dim_t wanted = {value == NULL ? pair->param->size : value, NULL,
-                      TD_NO_LOC};
-  td_diag_note(d, "`%s` of %s wants %s; the dim %s differs: %s against %s",
-               s->name, m->callee->func.name, sem_type_text(c, &raw),
-               sem_dim_text(c, pair->param), sem_value_text(c, &wanted),
-               sem_value_text(c, pair->arg));
-  td_diag_label(d, s->loc, "%s", sem_type_text(c, &raw));
+  sem_dim_t wanted = {value == NULL ? pair->param->size : value,
+                      bound_text(m, pair->param->size), TD_NO_LOC};
+  td_diag_t *d;
+  if (arg->type.kind == SEM_STRUCT) {
+    d = sem_report(c, TD_E06, arg->loc,
+                   "dims do not match in the call of `%s`: %s of %s is %s, "
+                   "wanted %s", name, sem_dim_text(c, pair->param),
+                   raw.record->name, sem_value_text(c, pair->arg),
+                   sem_value_text(c, &wanted));
+    td_diag_beside(d, "%s", sem_type_text(c, &arg->type));
+    td_diag_label(d, s->loc, "%s", sem_type_text(c, &raw));
+  } else {
+    sem_type_t want = wanted_type(c, m, pair->index);
+    d = sem_report(c, TD_E06, arg->loc,
+                   "dims do not match in the call of `%s`: %s and %s", name,
+                   sem_shape_text(c, &want), sem_shape_text(c, &arg->type));
+    td_diag_beside(d, "%s", sem_shape_text(c, &arg->type));
+    td_diag_note(d, "`%s` of %s wants %s; dim %d differs: %s against %s",
+                 s->name, name, sem_type_text(c, &raw),
+                 (int)(pair->param - m->callee->params[pair->index].dims),
+                 sem_value_text(c, &wanted), sem_value_text(c, pair->arg));
+    td_diag_label(d, s->loc, "%s", sem_type_text(c, &raw));
+    if (arg->type.rank == 2 && want.rank == 2 &&
+        sem_same_dim(c, want.dims[0].size, arg->type.dims[1].size) &&
+        sem_same_dim(c, want.dims[1].size, arg->type.dims[0].size)) {
+      td_diag_help(d, "the argument is transposed: `t[j, i] = x[i, j]`");
+    }
+  }
+  label_binder(p, d, pair);
   if (pair->arg->loc.line != 0) {
     td_diag_label(d, pair->arg->loc, "%s is declared here",
                   sem_dim_text(c, pair->arg));
   }
-  int64_t a = 0, b = 0;
-  if (arg->type.rank == 2 && want.rank == 2 && value != NULL &&
-      sem_same_dim(c, want.dims[0].size, arg->type.dims[1].size) &&
-      sem_same_dim(c, want.dims[1].size, arg->type.dims[0].size)) {
-    td_diag_help(d, "the argument is transposed: `t[j, i] = x[i, j]`");
-  } else if (value != NULL &&
-             !(ix_is_const(value, &a) && ix_is_const(pair->arg->size, &b)) &&
-             unbound_in(m, value).count == 0) {
-    td_diag_help(d, "if they are always equal: `require %s == %s`",
-                 sem_poly_text(c, value), sem_poly_text(c, pair->arg->size));
-  }
+  help_pair(c, d, p, pair, value, sem_dim_text(c, &wanted));
 }
 
 static bool report_unbound(pairs_t *p, td_loc_t loc) {

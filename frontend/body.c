@@ -125,7 +125,8 @@ void sem_check_body(sem_ctx_t *c, sem_instance_t *inst) {
   c->stack.length = 0;
   c->exprs.length = c->symbols.length = c->indices.length = 0;
   c->formula.length = c->ended.length = 0;
-  c->quiet = c->unproved = c->loop_depth = 0;
+  c->quiet = c->loop_depth = 0;
+  c->unproved = c->is_inconsistent ? 1 : 0;
   td_map_init(&c->scope, c->arena);
   td_map_init(&c->data, c->arena);
   td_map_init(&c->datum_of, c->arena);

@@ -6,7 +6,8 @@
  *   names.c       scopes, unknown and hidden names
  *   dims.c        dims, consts, config, mesh axes, file-level requires
  *   consts.c      arithmetic of constants
- *   types.c       types of the text, structs with their generics put in
+ *   types.c       types of the text
+ *   structs.c     structs with their generics put in
  *   shapes.c      equality and text of types, for checks and messages
  *   instances.c   functions for given dtypes and pack lengths, their heads
  *   body.c        bodies of functions; facts out of the finished tree
@@ -207,6 +208,8 @@ struct sem_ctx {
   TD_VEC(sem_struct_t *) all_structs;
   TD_VEC(sem_require_t) requires;   /* of files, dynamic ones */
   TD_VEC(const sem_expr_t *) base_requires; /* of files, all that are open */
+  bool is_inconsistent;             /* a require of a file is false */
+  bool is_too_deep;                 /* a chain of dims was reported */
   uint32_t struct_depth, global_depth;
   sem_global_t *global;             /* whose value is being read */
   /* of the function being checked */
@@ -327,6 +330,9 @@ const char *sem_number_text(sem_ctx_t *c, sem_number_t n);
 /* Type of the text in the scope of the current module and generics.  False
  * after a report. */
 bool sem_read_type(sem_ctx_t *c, const ast_type_t *t, sem_type_t *out);
+/* A mention of a struct as type; false after a report. */
+bool sem_read_record(sem_ctx_t *c, const ast_type_t *t, sem_record_t *record,
+                     sem_type_t *out);
 /* Reads a struct with symbols for its generics, unless it was read before. */
 void sem_check_record(sem_ctx_t *c, sem_record_t *record);
 /* Integer expression over dims and consts (E45, E49); NULL after a report.
@@ -375,6 +381,8 @@ const char *sem_dim_text(sem_ctx_t *c, const sem_dim_t *dim);
  * "T (dyn, <= 8192)", "H*K = 4096". */
 const char *sem_poly_text(sem_ctx_t *c, const ix_poly_t *p);
 const char *sem_value_text(sem_ctx_t *c, const sem_dim_t *dim);
+/* Some value of the dims makes them equal, as far as one sees. */
+bool sem_may_be_equal(sem_ctx_t *c, const ix_poly_t *a, const ix_poly_t *b);
 /* p >= 0 as an inequality that one may write: "N >= 1". */
 const char *sem_inequality_text(sem_ctx_t *c, const ix_poly_t *p);
 /* "[N, K]", "[N, K] = [3, 4]"; "a scalar" for rank 0. */

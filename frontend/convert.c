@@ -234,7 +234,7 @@ static bool element_in(sem_ctx_t *c, const sem_expr_t *e, const ix_poly_t *lo,
 static bool fits_dtype(sem_ctx_t *c, const sem_expr_t *e,
                        tdsl_dtype_t dtype) {
   if (!e->is_exact && has_no_wider(e->type.dtype, dtype)) return true;
-  if (c->quiet > 0) return true;
+  if (c->quiet > 0 || c->unproved > 0) return true;
   if (dtype == TDSL_DTYPE_I64) return true;
   return element_in(c, e, ix_const(c->pool, td_dtype_min(dtype)),
                     ix_const(c->pool, td_dtype_max(dtype) + 1));

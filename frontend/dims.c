@@ -210,9 +210,12 @@ bool sem_resolve_global(sem_ctx_t *c, sem_global_t *g) {
     return false;
   }
   if (c->global_depth >= MAX_GLOBAL_DEPTH) {
-    sem_report(c, TD_L04, g->loc,
-               "dims and consts depend on each other more than %d deep",
-               MAX_GLOBAL_DEPTH);
+    if (!c->is_too_deep) {
+      sem_report(c, TD_L04, g->loc,
+                 "dims and consts depend on each other more than %d deep",
+                 MAX_GLOBAL_DEPTH);
+    }
+    c->is_too_deep = true; /* one such chain has many beginnings */
     g->failed = true;
     g->state = SEM_DONE;
     return false;

@@ -310,6 +310,8 @@ void sem_require_expr(sem_ctx_t *c, const ast_expr_t *e,
   if (known > 0) return;
   if (known < 0) {
     report_false(c, e);
+    /* Proofs would miss it and report what follows from it. */
+    if (inst == NULL) c->is_inconsistent = true;
     return;
   }
   sem_require_t r = {cond, e->loc};

@@ -77,9 +77,12 @@ static void report_two(sem_ctx_t *c, const sem_seek_t *s,
                             sem_dim_text(c, dim), sem_text(c, base));
   td_diag_label(d, s->from, "%s in %s", name, sem_value_text(c, &s->dim));
   td_diag_label(d, base->loc, "%s in %s", name, sem_value_text(c, dim));
-  td_diag_help(d, "say which one is meant: `%s in %s`, or, if they are always "
-               "equal, `require %s == %s`", name, sem_dim_text(c, &s->dim),
-               sem_poly_text(c, s->dim.size), sem_poly_text(c, dim->size));
+  td_diag_help(d, "say which one is meant: `%s in %s`", name,
+               sem_dim_text(c, &s->dim));
+  if (sem_may_be_equal(c, s->dim.size, dim->size)) {
+    td_diag_help(d, "or, if they are always equal: `require %s == %s`",
+                 sem_poly_text(c, s->dim.size), sem_poly_text(c, dim->size));
+  }
 }
 
 static void found(sem_ctx_t *c, sem_seek_t *s, const sem_dim_t *dim,

@@ -167,9 +167,10 @@ static bool is_transposed(sem_ctx_t *c, const sem_type_t *a,
          sem_same_dim(c, a->dims[1].size, b->dims[0].size);
 }
 
-static bool may_be_equal(const ix_poly_t *a, const ix_poly_t *b) {
-  int64_t x = 0, y = 0;
-  return !ix_is_const(a, &x) || !ix_is_const(b, &y);
+bool sem_may_be_equal(sem_ctx_t *c, const ix_poly_t *a, const ix_poly_t *b) {
+  int64_t difference = 0;
+  const ix_poly_t *d = ix_sub(c->pool, a, b);
+  return d != NULL && (!ix_is_const(d, &difference) || difference == 0);
 }
 
 void sem_report_dims(sem_ctx_t *c, td_loc_t loc, const char *where,
@@ -206,7 +207,7 @@ void sem_report_dims(sem_ctx_t *c, td_loc_t loc, const char *where,
   if (is_transposed(c, a, b)) {
     td_diag_help(d, "one is the other transposed: exchange the indices, "
                  "as in `t[j, i] = x[i, j]`");
-  } else if (may_be_equal(x->size, y->size)) {
+  } else if (sem_may_be_equal(c, x->size, y->size)) {
     td_diag_help(d, "if they are always equal: `require %s == %s`",
                  sem_poly_text(c, x->size), sem_poly_text(c, y->size));
   }
