@@ -56,7 +56,7 @@ static tir_func_t *lower_func(lo_t *lo, const sem_func_t *func) {
   lo->guard = NULL;
   lo->name = func->name;
   lo->active.length = 0;
-  lo->node_count = 0;
+  lo->node_count = lo->nesting = 0;
   lo->slots.data = NULL;
   lo->slots.length = lo->slots.capacity = 0;
 

@@ -357,7 +357,8 @@ void lo_refuse_grad(lo_t *lo, const sem_expr_t *e) {
   td_raise(lo->task, TDSL_STATUS_UNAVAILABLE, "grad");
 }
 
-tir_expr_t *lo_elem(lo_t *lo, const sem_expr_t *e, tir_expr_t *const *at) {
+static tir_expr_t *elem(lo_t *lo, const sem_expr_t *e,
+                        tir_expr_t *const *at) {
   tdsl_dtype_t type = tir_arithmetic(e->type.dtype);
   if (is_link(e)) return chain(lo, e, at);
   switch (e->kind) {
@@ -387,4 +388,18 @@ tir_expr_t *lo_elem(lo_t *lo, const sem_expr_t *e, tir_expr_t *const *at) {
   case SEM_WIDEN: TD_ICE(lo->task, "expression of kind %d", (int)e->kind);
   }
   return lo_coerce(lo, lo_view_load(lo, lo_view(lo, e), at, e->loc), type);
+}
+
+/* Formulas nest at most as deep as the parser lets them, but calls put those
+ * of their bodies on top. */
+tir_expr_t *lo_elem(lo_t *lo, const sem_expr_t *e, tir_expr_t *const *at) {
+  if (lo->nesting >= LO_MAX_NESTING) {
+    td_diag(lo->task, TD_L04, e->loc,
+            "formulas nest deeper than %d through calls", LO_MAX_NESTING);
+    td_raise(lo->task, TDSL_STATUS_INVALID_PROGRAM, "formulas nest too deep");
+  }
+  lo->nesting++;
+  tir_expr_t *r = elem(lo, e, at);
+  lo->nesting--;
+  return r;
 }

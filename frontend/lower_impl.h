@@ -125,10 +125,12 @@ typedef struct lo {
   const char *name;    /* of the definition being lowered */
   TD_VEC(tir_slot_t) slots; /* of func */
   uint32_t node_count; /* emitted, against programs that explode */
+  uint32_t nesting;    /* of formulas, through calls */
 } lo_t;
 
-/* Inlining deeper than this is L04; more nodes than this are B01. */
-enum { LO_MAX_DEPTH = 255, LO_MAX_NODES = 1000000 };
+/* Calls, and formulas through them, deeper than this are L04; more nodes than
+ * this are B01. */
+enum { LO_MAX_DEPTH = 255, LO_MAX_NESTING = 2048, LO_MAX_NODES = 250000 };
 
 /* ---- lower_node.c -------------------------------------------------------- */
 
@@ -269,7 +271,8 @@ lo_value_t lo_value_one(lo_t *lo, const lo_view_t *view);
 
 /* What NAME, FIELD and SUBSCRIPT chains (without `|`) denote, as leaves. */
 bool lo_is_chain(const sem_expr_t *e);
-/* Leaves of any expression; a formula is stored, as `name` if given. */
+/* Leaves of any expression; a formula is stored, as `name`, or under a name
+ * made from that of the definition if NULL. */
 lo_value_t lo_value_named(lo_t *lo, const sem_expr_t *e, const char *name);
 lo_value_t lo_value(lo_t *lo, const sem_expr_t *e);
 const lo_view_t *lo_view(lo_t *lo, const sem_expr_t *e);

@@ -342,16 +342,20 @@ static bool stays_formula(const lo_t *lo, const sem_stmt_t *s) {
          (s->value->kind == SEM_CONST || s->value->kind == SEM_DIM);
 }
 
+/* Apart from define_formula, which takes much stack: scalar functions call
+ * each other through here. */
+static bool define_scalar(lo_t *lo, const sem_stmt_t *s) {
+  const sem_symbol_t *symbol = s->targets[0].symbol;
+  if (!stays_formula(lo, s)) return false;
+  tir_expr_t *e = stored_formula(lo, symbol, lo_scalar(lo, s->value));
+  if (e == NULL) return false;
+  bind_symbol(lo, symbol, lo_value_one(lo, lo_view_scalar(lo, e)));
+  return true;
+}
+
 static void define_formula(lo_t *lo, const sem_stmt_t *s) {
   const sem_target_t *t = &s->targets[0];
   const sem_symbol_t *symbol = t->symbol;
-  if (stays_formula(lo, s)) {
-    tir_expr_t *e = stored_formula(lo, symbol, lo_scalar(lo, s->value));
-    if (e != NULL) {
-      bind_symbol(lo, symbol, lo_value_one(lo, lo_view_scalar(lo, e)));
-      return;
-    }
-  }
   /* The dims of the value; of the name, if a constant fills it. */
   const sem_type_t *type =
       s->value->type.rank > 0 ? &s->value->type : &symbol->type;
@@ -467,7 +471,7 @@ void lo_define(lo_t *lo, const sem_stmt_t *s) {
   } else if (first->sub_count == 0 && s->value->type.rank > 0 &&
              lo_is_chain(s->value)) {
     define_view(lo, s, first, lo_view(lo, s->value));
-  } else {
+  } else if (!define_scalar(lo, s)) {
     define_formula(lo, s);
   }
   lo->active.length = mark;

@@ -368,12 +368,13 @@ lo_value_t lo_value_named(lo_t *lo, const sem_expr_t *e, const char *name) {
       td_dtype_is_float(e->type.dtype) ==
           td_dtype_is_float(e->args[0]->type.dtype))
     return lo_value_named(lo, e->args[0], name);
+  if (name == NULL)
+    name = td_arena_printf(lo->arena, "%s.arg", lo->name);
   return lo_value_one(lo, lo_store_formula(lo, e, name));
 }
 
 lo_value_t lo_value(lo_t *lo, const sem_expr_t *e) {
-  return lo_value_named(lo, e,
-                        td_arena_printf(lo->arena, "%s.arg", lo->name));
+  return lo_value_named(lo, e, NULL);
 }
 
 const lo_view_t *lo_view(lo_t *lo, const sem_expr_t *e) {

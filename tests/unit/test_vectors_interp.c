@@ -395,6 +395,8 @@ static tir_module_t *compile(run_t *r, const char *path, const char *fn) {
 static const char *program_path(run_t *r, const char *name) {
   if (strcmp(name, "nn") == 0 || strcmp(name, "softmax") == 0) {
     r->folder = TDSL_SOURCE_DIR "/stdlib";
+  } else if (strcmp(name, "lowering") == 0) {
+    r->folder = TDSL_TESTS_DIR "/exec";
   } else {
     r->folder = td_arena_printf(&r->arena, "%s/examples/%s",
                                 TDSL_SOURCE_DIR, name);
@@ -525,6 +527,7 @@ VECTORS(pipeline, 1)
 VECTORS(quant, 6)
 VECTORS(losses, 4)
 TESTS(semantics, 8)
+TESTS(lowering, 14)
 TESTS(softmax, 1)
 TESTS(nn, 1)
 TESTS(losses, 1)
@@ -545,6 +548,7 @@ int main(void) {
       cmocka_unit_test(vectors_quant),
       cmocka_unit_test(vectors_losses),
       cmocka_unit_test(tests_semantics),
+      cmocka_unit_test(tests_lowering),
       cmocka_unit_test(tests_softmax),
       cmocka_unit_test(tests_nn),
       cmocka_unit_test(tests_losses),
