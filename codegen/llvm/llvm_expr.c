@@ -5,8 +5,8 @@
  * lanes count; lanes that do not may hold anything, but nothing done for
  * them may trap or touch memory.
  *
- * Expressions are DAGs of bounded depth (fusion caps them); operands are
- * evaluated by plain recursion. */
+ * Expressions are DAGs of any depth: operands are evaluated from an explicit
+ * stack, and only choices and loads inside each other recurse. */
 #include "codegen/llvm/llvm_impl.h"
 
 #include "runtime/base/num.h"
@@ -72,24 +72,6 @@ LLVMTypeRef cgl_value_type(cgl_t *g, tdsl_dtype_t type) {
   TD_ICE(g->task, "no arithmetic in dtype %d", (int)type);
 }
 
-/* ---- memo --------------------------------------------------------------- */
-
-size_t cgl_memo_mark(const cgl_t *g) {
-  return g->memo.length;
-}
-
-void cgl_memo_release(cgl_t *g, size_t mark) {
-  g->memo.length = mark;
-}
-
-static LLVMValueRef memo_find(cgl_t *g, const kir_expr_t *e) {
-  for (size_t i = g->memo.length; i > 0; i--) {
-    const cgl_memo_t *m = &g->memo.data[i - 1];
-    if (m->expr == e && m->at_lane0 == g->at_lane0) return m->value;
-  }
-  return NULL;
-}
-
 /* ---- index arithmetic of dims ------------------------------------------------ */
 
 static LLVMValueRef symbol_value(cgl_t *g, const ix_symbol_t *s) {
@@ -99,9 +81,33 @@ static LLVMValueRef symbol_value(cgl_t *g, const ix_symbol_t *s) {
   TD_ICE(g->task, "kernel %s has no dim %s", g->kernel->name, s->name);
 }
 
+/* n if v, a constant or a vector of one constant, is 2^n; else -1. */
+static int power_of_two(LLVMValueRef v) {
+  if (cgl_is_vector(v)) {
+    if (!LLVMIsConstant(v)) return -1;
+    LLVMValueRef first = LLVMGetAggregateElement(v, 0);
+    for (unsigned i = 1; i < LLVMGetVectorSize(LLVMTypeOf(v)); i++) {
+      if (LLVMGetAggregateElement(v, i) != first) return -1;
+    }
+    v = first;
+  }
+  if (v == NULL || !LLVMIsAConstantInt(v)) return -1;
+  int64_t n = LLVMConstIntGetSExtValue(v);
+  return n > 0 && (n & (n - 1)) == 0 ? __builtin_ctzll((uint64_t)n) : -1;
+}
+
 /* Floor of a / b for b > 0, of scalars or vectors of i64. */
 static LLVMValueRef floor_div(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
                               bool want_mod) {
+  int shift = power_of_two(b);
+  if (shift >= 0 && want_mod) {
+    int64_t mask = (int64_t)(((uint64_t)1 << shift) - 1);
+    return LLVMBuildAnd(g->builder, a, cgl_const_int(g, g->i64, mask, a), "");
+  }
+  if (shift >= 0) {
+    return LLVMBuildAShr(g->builder, a, cgl_const_int(g, g->i64, shift, a),
+                         "");
+  }
   LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(a));
   LLVMValueRef r = LLVMBuildSRem(g->builder, a, b, "");
   /* the sign of the remainder is that of a; fix it up when it disagrees */
@@ -143,66 +149,6 @@ LLVMValueRef cgl_poly(cgl_t *g, const ix_poly_t *p) {
   return sum;
 }
 
-/* ---- what an expression needs ------------------------------------------------- */
-
-typedef struct seen { const kir_expr_t *e; bool answer; } seen_t;
-
-static bool varying(cgl_t *g, const kir_expr_t *e, td_map_t *done) {
-  if (e->op == KIR_X_VAR) {
-    if (e->u.var == g->lane_var) return true;
-    const kir_stmt_t *let = g->lets[e->u.var->id];
-    if (let == NULL) return false;
-    LLVMValueRef v = g->vars[e->u.var->id];
-    return v != NULL && cgl_is_vector(v);
-  }
-  if (e->arg_count == 0) return false;
-  void *known = td_map_get_u64(done, (uint64_t)(uintptr_t)e);
-  if (known != NULL) return known == (void *)g;
-  bool any = false;
-  for (uint32_t i = 0; i < e->arg_count && !any; i++) {
-    any = varying(g, e->args[i], done);
-  }
-  td_map_put_u64(done, (uint64_t)(uintptr_t)e, any ? (void *)g : (void *)done);
-  return any;
-}
-
-bool cgl_is_varying(cgl_t *g, const kir_expr_t *e) {
-  if (g->lanes == 0 || g->at_lane0) return false;
-  td_map_t done;
-  td_map_init(&done, g->arena);
-  return varying(g, e, &done);
-}
-
-/* True if evaluating for a lane or path that was not chosen could fault: a
- * load that may be out of bounds, or a division by what may be zero. */
-static bool may_fault(const kir_expr_t *e, td_map_t *done) {
-  if (e->op == KIR_X_LOAD && e->u.buffer->space == KIR_GLOBAL &&
-      !e->is_safe) {
-    return true;
-  }
-  if (e->op == KIR_X_LOAD && e->u.buffer->space == KIR_LOCAL && !e->is_safe) {
-    return true;
-  }
-  if ((e->op == KIR_X_DIV || e->op == KIR_X_MOD) &&
-      e->type == TDSL_DTYPE_I64) {
-    const kir_expr_t *d = e->args[1];
-    if (d->op != KIR_X_CONST || d->u.i64 == 0 || d->u.i64 == -1) return true;
-  }
-  if (e->arg_count == 0) return false;
-  if (td_map_has(done, td_str_n((const char *)&e, sizeof e))) return false;
-  td_map_put(done, td_str_n((const char *)&e, sizeof e), NULL);
-  for (uint32_t i = 0; i < e->arg_count; i++) {
-    if (may_fault(e->args[i], done)) return true;
-  }
-  return false;
-}
-
-static bool needs_guard(cgl_t *g, const kir_expr_t *e) {
-  td_map_t done;
-  td_map_init(&done, g->arena);
-  return may_fault(e, &done);
-}
-
 /* ---- operations ------------------------------------------------------------------ */
 
 static LLVMValueRef float_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
@@ -231,6 +177,43 @@ static LLVMValueRef int_power(cgl_t *g, LLVMValueRef a, LLVMValueRef n) {
   LLVMTypeRef type = cgl_is_vector(a) ? LLVMGetElementType(LLVMTypeOf(a))
                                       : LLVMTypeOf(a);
   return cgl_helper(g, "rcpu_ipow", type, args, 2);
+}
+
+/* u + lane < v with u and v the same in all lanes: compares numbers of lanes
+ * in 32 bits with how many of them are below.  NULL: not of this form. */
+static LLVMValueRef lane_below(cgl_t *g, const kir_expr_t *e) {
+  if (g->lanes == 0 || g->at_lane0 || e->op != KIR_X_LT ||
+      e->args[0]->type != TDSL_DTYPE_I64) {
+    return NULL;
+  }
+  const kir_expr_t *sum = e->args[0], *limit = e->args[1];
+  const kir_expr_t *base = NULL, *lane = sum;
+  if (cgl_is_varying(g, limit)) return NULL;
+  if (sum->op == KIR_X_ADD) {
+    bool first = !cgl_is_varying(g, sum->args[0]);
+    base = sum->args[first ? 0 : 1];
+    lane = sum->args[first ? 1 : 0];
+    if (cgl_is_varying(g, base)) return NULL;
+  }
+  if (lane->op != KIR_X_VAR || lane->u.var != g->lane_var) return NULL;
+  LLVMValueRef left = cgl_expr(g, limit);
+  if (base != NULL) {
+    LLVMValueRef pair[2] = {left, cgl_expr(g, base)};
+    left = cgl_intrinsic(g, "llvm.ssub.sat", pair, 2);
+  }
+  LLVMValueRef ends[2] = {left, LLVMConstInt(g->i64, g->lanes, 0)};
+  left = cgl_intrinsic(g, "llvm.smin", ends, 2);
+  ends[0] = left;
+  ends[1] = LLVMConstInt(g->i64, 0, 0);
+  left = cgl_intrinsic(g, "llvm.smax", ends, 2);
+  left = LLVMBuildTrunc(g->builder, left, g->i32, "");
+  LLVMValueRef numbers[64];
+  for (uint32_t i = 0; i < g->lanes; i++) {
+    numbers[i] = LLVMConstInt(g->i32, i, 0);
+  }
+  LLVMValueRef lanes = LLVMConstVector(numbers, g->lanes);
+  return LLVMBuildICmp(g->builder, LLVMIntULT, lanes,
+                       cgl_splat(g, left, lanes), "");
 }
 
 static LLVMValueRef int_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
@@ -334,7 +317,7 @@ static LLVMValueRef branch(cgl_t *g, LLVMValueRef cond, const kir_expr_t *yes,
  * matter. */
 static LLVMValueRef masked(cgl_t *g, LLVMValueRef cond, bool negate,
                            const kir_expr_t *e) {
-  if (!needs_guard(g, e)) return cgl_expr_wide(g, e);
+  if (!cgl_may_fault(g, e)) return cgl_expr_wide(g, e);
   LLVMValueRef before = g->mask;
   LLVMValueRef mask =
       negate ? LLVMBuildNot(g->builder, cond, "") : cond;
@@ -347,6 +330,34 @@ static LLVMValueRef masked(cgl_t *g, LLVMValueRef cond, bool negate,
   return v;
 }
 
+static uint32_t strict_count(cgl_t *g, const kir_expr_t *e);
+
+/* What both arms need whatever they choose is evaluated before the choice,
+ * or chains of choices would double it at every link. */
+static void eval_common(cgl_t *g, const kir_expr_t *a, const kir_expr_t *b) {
+  const kir_expr_t *roots[2] = {a, b};
+  td_map_t seen[2];
+  TD_VEC(const kir_expr_t *) stack = {0};
+  for (int arm = 0; arm < 2; arm++) {
+    td_map_init(&seen[arm], g->arena);
+    td_vec_push(g->arena, &stack, roots[arm]);
+    while (stack.length > 0) {
+      const kir_expr_t *e = td_vec_pop(&stack);
+      uint64_t key = (uint64_t)(uintptr_t)e;
+      if (e->arg_count == 0) continue;
+      if (arm == 1 && td_map_get_u64(&seen[0], key) != NULL) {
+        (void)cgl_expr(g, e);
+        continue;
+      }
+      if (td_map_get_u64(&seen[arm], key) != NULL) continue;
+      td_map_put_u64(&seen[arm], key, g);
+      for (uint32_t i = 0; i < strict_count(g, e); i++) {
+        td_vec_push(g->arena, &stack, e->args[i]);
+      }
+    }
+  }
+}
+
 /* select, and, or: chosen arms only.  `no` NULL stands for false, `yes` NULL
  * for true. */
 static LLVMValueRef choose(cgl_t *g, const kir_expr_t *cond,
@@ -354,8 +365,9 @@ static LLVMValueRef choose(cgl_t *g, const kir_expr_t *cond,
                            tdsl_dtype_t type) {
   LLVMValueRef c = cgl_expr(g, cond);
   LLVMTypeRef element = cgl_value_type(g, type);
-  bool guard = (yes != NULL && needs_guard(g, yes)) ||
-               (no != NULL && needs_guard(g, no));
+  bool guard = (yes != NULL && cgl_may_fault(g, yes)) ||
+               (no != NULL && cgl_may_fault(g, no));
+  if (guard && yes != NULL && no != NULL) eval_common(g, yes, no);
   if (!cgl_is_vector(c) && guard) {
     if (yes == NULL) { /* or: true where c, else `no` */
       LLVMValueRef n = LLVMBuildNot(g->builder, c, "");
@@ -420,6 +432,8 @@ static LLVMValueRef emit(cgl_t *g, const kir_expr_t *e) {
     case KIR_X_EQ: case KIR_X_NE: case KIR_X_LT: case KIR_X_LE:
     case KIR_X_GT: case KIR_X_GE: case KIR_X_FMA: case KIR_X_UNIFORM: {
       bool any = false;
+      LLVMValueRef below = lane_below(g, e);
+      if (below != NULL) return below;
       TD_CHECK(g->task, e->arg_count <= 8, "%u operands", e->arg_count);
       for (uint32_t i = 0; i < e->arg_count; i++) {
         a[i] = cgl_expr(g, e->args[i]);
@@ -443,16 +457,55 @@ static LLVMValueRef emit(cgl_t *g, const kir_expr_t *e) {
   TD_ICE(g->task, "kernel operation %d", (int)e->op);
 }
 
-LLVMValueRef cgl_expr(cgl_t *g, const kir_expr_t *e) {
-  if (e->arg_count == 0 && e->op != KIR_X_DIM && e->op != KIR_X_LOAD &&
-      e->op != KIR_X_FOLD) {
-    return emit(g, e);
+static bool is_leaf(const kir_expr_t *e) {
+  return e->op == KIR_X_CONST || e->op == KIR_X_VAR || e->op == KIR_X_DIM;
+}
+
+static bool is_lazy(cgl_t *g, const kir_expr_t *e) {
+  if (e->op != KIR_X_SELECT && e->op != KIR_X_AND && e->op != KIR_X_OR) {
+    return false;
   }
-  LLVMValueRef known = memo_find(g, e);
-  if (known != NULL) return known;
-  LLVMValueRef v = emit(g, e);
-  cgl_memo_t m = {e, g->at_lane0, v};
-  td_vec_push(g->arena, &g->memo, m);
+  for (uint32_t i = 1; i < e->arg_count; i++) {
+    if (cgl_may_fault(g, e->args[i])) return true;
+  }
+  return false;
+}
+
+/* Operands that are evaluated before e itself, whatever it chooses; loads
+ * have their own way with subscripts. */
+static uint32_t strict_count(cgl_t *g, const kir_expr_t *e) {
+  if (e->op == KIR_X_LOAD || e->op == KIR_X_FOLD) return 0;
+  return is_lazy(g, e) ? 1 : e->arg_count;
+}
+
+/* Depth is bounded by memory but for choices and loads inside each other. */
+LLVMValueRef cgl_expr(cgl_t *g, const kir_expr_t *root) {
+  typedef struct frame { const kir_expr_t *e; uint32_t next; } frame_t;
+  enum { MAX_DEPTH = 255 };
+  TD_VEC(frame_t) stack = {0};
+  if (is_leaf(root)) return emit(g, root);
+  LLVMValueRef v = cgl_memo_find(g, root);
+  if (v != NULL) return v;
+  if (++g->depth > MAX_DEPTH) {
+    td_raise(g->task, TDSL_STATUS_LIMIT,
+             "expressions nest too deep in kernel %s", g->kernel->name);
+  }
+  td_vec_push(g->arena, &stack, (frame_t){root, 0});
+  while (stack.length > 0) {
+    frame_t *top = &td_vec_last(&stack);
+    const kir_expr_t *e = top->e;
+    if (top->next == 0 && (v = cgl_memo_find(g, e)) != NULL) {
+      (void)td_vec_pop(&stack);
+    } else if (top->next < strict_count(g, e)) {
+      const kir_expr_t *arg = e->args[top->next++]; /* the push moves top */
+      if (!is_leaf(arg)) td_vec_push(g->arena, &stack, (frame_t){arg, 0});
+    } else {
+      v = emit(g, e);
+      cgl_memo_put(g, e, v);
+      (void)td_vec_pop(&stack);
+    }
+  }
+  g->depth--;
   return v;
 }
 

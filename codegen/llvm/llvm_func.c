@@ -105,24 +105,6 @@ static void emit_if(cgl_t *g, const kir_stmt_t *s) {
   LLVMPositionBuilderAtEnd(g->builder, join);
 }
 
-/* Values that were loaded from a buffer are stale after a store to it. */
-static bool reads(const kir_expr_t *e, const kir_buffer_t *b) {
-  if ((e->op == KIR_X_LOAD || e->op == KIR_X_FOLD) && e->u.buffer == b) {
-    return true;
-  }
-  for (uint32_t i = 0; i < e->arg_count; i++) {
-    if (reads(e->args[i], b)) return true;
-  }
-  return false;
-}
-
-static void forget_loads(cgl_t *g, const kir_buffer_t *b) {
-  for (size_t i = 0; i < g->memo.length; i++) {
-    const kir_expr_t *e = g->memo.data[i].expr;
-    if (e != NULL && reads(e, b)) g->memo.data[i].expr = NULL;
-  }
-}
-
 static void emit_statement(cgl_t *g, const kir_stmt_t *s) {
   switch (s->kind) {
     case KIR_LOOP:
@@ -143,7 +125,7 @@ static void emit_statement(cgl_t *g, const kir_stmt_t *s) {
       return;
     case KIR_STORE:
       cgl_store(g, s);
-      forget_loads(g, s->buffer);
+      cgl_memo_stale(g, s->buffer);
       return;
     case KIR_ALLOC: cgl_alloc(g, s); return;
     case KIR_COMMENT: return;
@@ -331,13 +313,15 @@ void cgl_kernel(cgl_t *g, const kir_kernel_t *kernel) {
   g->scratch_used = ix_const(kernel->pool, 0);
   g->vars = TD_NEW_ARRAY(g->arena, LLVMValueRef, kernel->var_count + 1);
   g->lets = TD_NEW_ARRAY(g->arena, const kir_stmt_t *, kernel->var_count + 1);
-  td_map_t *storage = TD_NEW(g->arena, td_map_t);
-  td_map_init(storage, g->arena);
-  g->storage = storage;
-  td_map_t *dim_values = TD_NEW(g->arena, td_map_t);
-  td_map_init(dim_values, g->arena);
-  g->dim_values = dim_values;
-  g->memo.length = 0;
+  td_map_t **maps[5] = {&g->storage, &g->dim_values, &g->memo, &g->traits,
+                        &g->buffer_bits};
+  for (int i = 0; i < 5; i++) {
+    *maps[i] = TD_NEW(g->arena, td_map_t);
+    td_map_init(*maps[i], g->arena);
+  }
+  g->memo_log.length = 0;
+  g->memo_loads.length = 0;
+  g->depth = 0;
   g->lanes = 0;
   g->lane_var = NULL;
   g->mask = NULL;

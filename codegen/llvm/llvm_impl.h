@@ -6,14 +6,12 @@
 
 #include "codegen/llvm/llvm.h"
 
-/* Values of expressions already emitted.  A scope is pushed where code is
- * guarded (an arm, a loop body) and popped at its end, so that a value is
- * found only where it dominates and where its loads were made. */
-typedef struct cgl_memo {
-  const kir_expr_t *expr;
-  bool at_lane0;
-  LLVMValueRef value;
-} cgl_memo_t;
+/* What can be said of an expression wherever it stands. */
+typedef struct cgl_trait {
+  bool may_fault;  /* for a lane or path that was not chosen */
+  bool is_varying; /* may differ between the lanes of the loop around */
+  uint64_t reads;  /* one bit a buffer read; see cgl_buffer_bit */
+} cgl_trait_t;
 
 typedef struct cgl {
   td_task_t *task;
@@ -40,8 +38,16 @@ typedef struct cgl {
   const kir_var_t *lane_var;
   LLVMValueRef mask;             /* <lanes x i1>, or NULL: all */
   bool at_lane0;                 /* evaluating addresses: lane var is 0 */
-  TD_VEC(cgl_memo_t) memo;
+  /* Values of expressions already emitted.  A scope begins where code is
+   * guarded (an arm, a loop body) and ends with it, so that a value is found
+   * only where it dominates and where its loads were made. */
+  td_map_t *memo;                /* kir_expr_t*, bit 0 at_lane0 -> value */
+  TD_VEC(uint64_t) memo_log;     /* keys, newest last */
+  TD_VEC(uint64_t) memo_loads;   /* keys of what a store may make stale */
+  td_map_t *traits;              /* kir_expr_t* -> cgl_trait_t */
+  td_map_t *buffer_bits;         /* kir_buffer_t* -> bit number + 1 */
   td_map_t *dim_values;          /* ix_poly_t* -> value, whole function */
+  uint32_t depth;                /* of choices and loads in each other */
 } cgl_t;
 
 /* ---- llvm_expr.c ---- */
@@ -51,10 +57,19 @@ LLVMValueRef cgl_expr_wide(cgl_t *g, const kir_expr_t *e);
 LLVMValueRef cgl_widen(cgl_t *g, LLVMValueRef v);
 LLVMValueRef cgl_poly(cgl_t *g, const ix_poly_t *p);
 bool cgl_is_vector(LLVMValueRef v);
+
+/* ---- llvm_memo.c ---- */
 /* True if the expression may differ between lanes. */
 bool cgl_is_varying(cgl_t *g, const kir_expr_t *e);
+/* True if evaluating for a lane or path that was not chosen could fault: a
+ * load that may be out of bounds, or a division by what may be zero. */
+bool cgl_may_fault(cgl_t *g, const kir_expr_t *e);
+LLVMValueRef cgl_memo_find(const cgl_t *g, const kir_expr_t *e);
+void cgl_memo_put(cgl_t *g, const kir_expr_t *e, LLVMValueRef v);
 size_t cgl_memo_mark(const cgl_t *g);
 void cgl_memo_release(cgl_t *g, size_t mark);
+/* Forgets what was read from a buffer: it has been written. */
+void cgl_memo_stale(cgl_t *g, const kir_buffer_t *b);
 
 /* ---- llvm_memory.c ---- */
 LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e);

@@ -342,10 +342,7 @@ static LLVMValueRef sine_f32(cgl_t *g, LLVMValueRef x, bool is_cosine) {
 
 static LLVMValueRef rsqrt(cgl_t *g, LLVMValueRef a) {
   LLVMValueRef root = cgl_intrinsic(g, "llvm.sqrt", &a, 1);
-  LLVMValueRef r = fdiv(g, constant(g, 1, a), root);
-  /* of -0 the language says inf, as of +0 */
-  return pick(g, test(g, LLVMRealOEQ, a, 0),
-              constant(g, (double)__builtin_inf(), a), r);
+  return fdiv(g, constant(g, 1, a), root);
 }
 
 static LLVMValueRef math_f64(cgl_t *g, kir_x_t op, LLVMValueRef a) {
