@@ -282,32 +282,43 @@ static void add_block(builder_t *b, const tir_block_t *block) {
   }
 }
 
-/* First and last step of every arena buffer; a use inside a loop of what
- * lives outside lasts as long as the loop. */
+/* ---- lives ------------------------------------------------------------------------ */
+
+static void note_use(plan_entry_t *e, uint32_t buffer, uint32_t step) {
+  plan_buffer_t *b = &e->buffers[buffer];
+  if (b->first_step == UINT32_MAX) b->first_step = step;
+  b->last_step = step;
+}
+
+/* Widens lives to the loop head .. end where they cross its border. */
+static void widen(plan_entry_t *e, uint32_t head, uint32_t end) {
+  for (uint32_t k = 0; k < e->buffer_count; k++) {
+    plan_buffer_t *b = &e->buffers[k];
+    if (b->first_step == UINT32_MAX || b->last_step <= head ||
+        b->first_step >= end) {
+      continue;
+    }
+    bool is_inner = b->first_step > head && b->last_step < end;
+    if (is_inner) continue;
+    if (b->first_step > head) b->first_step = head;
+    if (b->last_step < end) b->last_step = end;
+  }
+}
+
+/* First and last step of every buffer; one that is used inside and outside
+ * of a loop lasts as long as the loop. */
 static void note_lives(builder_t *b) {
   plan_entry_t *e = b->entry;
   for (uint32_t i = 0; i < e->step_count; i++) {
     const plan_step_t *s = &e->steps[i];
     for (uint32_t k = 0; k < s->buffer_count; k++) {
-      plan_buffer_t *buffer = &e->buffers[s->buffers[k]];
-      if (buffer->first_step == UINT32_MAX) buffer->first_step = i;
-      buffer->last_step = i;
+      note_use(e, s->buffers[k], i);
     }
-    int32_t bounds[2] = {s->lo_buffer, s->hi_buffer};
-    for (int k = 0; k < 2; k++) {
-      if (bounds[k] >= 0) e->buffers[bounds[k]].last_step = i;
-    }
+    if (s->lo_buffer >= 0) note_use(e, (uint32_t)s->lo_buffer, i);
+    if (s->hi_buffer >= 0) note_use(e, (uint32_t)s->hi_buffer, i);
   }
-  for (uint32_t i = e->step_count; i > 0; i--) {
-    const plan_step_t *s = &e->steps[i - 1];
-    if (s->kind != PLAN_STEP_END) continue;
-    for (uint32_t k = 0; k < e->buffer_count; k++) {
-      plan_buffer_t *buffer = &e->buffers[k];
-      if (buffer->first_step != UINT32_MAX && buffer->first_step < s->other &&
-          buffer->last_step > s->other && buffer->last_step < i - 1) {
-        buffer->last_step = i - 1;
-      }
-    }
+  for (uint32_t i = 0; i < e->step_count; i++) {
+    if (e->steps[i].kind == PLAN_STEP_END) widen(e, e->steps[i].other, i);
   }
   for (uint32_t k = 0; k < e->buffer_count; k++) {
     if (e->buffers[k].first_step == UINT32_MAX) e->buffers[k].first_step = 0;
@@ -315,6 +326,27 @@ static void note_lives(builder_t *b) {
 }
 
 /* ---- kernels -------------------------------------------------------------------------- */
+
+static const tir_node_t *find_update(const tir_block_t *block,
+                                     uint32_t group) {
+  for (size_t i = 0; i < block->length; i++) {
+    const tir_node_t *n = block->data[i];
+    const tir_node_t *found = NULL;
+    if (n->kind == TIR_UPDATE && n->group == group) found = n;
+    if (n->kind == TIR_LOOP) found = find_update(&n->body_nodes, group);
+    if (found != NULL) return found;
+  }
+  return NULL;
+}
+
+/* An update leaves elements as they are, so that what was there before
+ * counts as read, whether or not the kernel loads it. */
+static void note_kept(const cg_kernel_t *k, plan_kernel_t *out) {
+  const tir_node_t *n = find_update(&k->func->nodes, k->group);
+  for (uint32_t i = 0; n != NULL && i < out->buffer_count; i++) {
+    if (k->param_values[i] == n->outs[0]) out->is_read[i] = true;
+  }
+}
 
 static void add_kernels(builder_t *b) {
   const cg_plan_input_t *in = b->input;
@@ -352,6 +384,7 @@ static void add_kernels(builder_t *b) {
         written = plan_join(b->arena, PLAN_X_ADD, written, bytes);
       }
     }
+    note_kept(&in->kernels[k], out);
     out->ledger.read_bytes = read;
     out->ledger.written_bytes = written;
     out->scalar_count = kernel->dim_count;

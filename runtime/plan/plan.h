@@ -39,7 +39,7 @@ typedef struct plan_expr {
   uint32_t count;
   const plan_token_t *tokens;
 } plan_expr_t;
-enum { PLAN_STACK = 32 };
+enum { PLAN_STACK = 128 };
 
 /* A number while a condition is evaluated. */
 typedef struct plan_number {
