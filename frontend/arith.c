@@ -165,7 +165,7 @@ static sem_expr_t *typed_const(sem_ctx_t *c, const sem_expr_t *e,
 
 sem_expr_t *sem_adopt(sem_ctx_t *c, sem_expr_t *e, tdsl_dtype_t dtype) {
   if (e->is_exact && e->kind == SEM_CONST) return typed_const(c, e, dtype);
-  if (e->is_exact && e->kind == SEM_SELECT && td_dtype_is_float(dtype)) {
+  if (e->is_exact && e->kind == SEM_SELECT) {
     sem_expr_t *k = sem_new_expr(c, SEM_SELECT, e->loc);
     *k = *e;
     k->is_exact = false;
@@ -290,6 +290,11 @@ static sem_expr_t *node(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
   return e;
 }
 
+/* Exact and made of dims; `if c then 1 else 2` is exact and is not. */
+static bool is_dim(const sem_expr_t *e) {
+  return e->is_exact && e->kind != SEM_SELECT;
+}
+
 static tdsl_dtype_t int_result(const sem_expr_t *a, const sem_expr_t *b) {
   tdsl_dtype_t x = sem_arithmetic(a->type.dtype);
   tdsl_dtype_t y = sem_arithmetic(b->type.dtype);
@@ -304,7 +309,7 @@ static sem_expr_t *int_binary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
   if (is_comparison(op)) {
     int64_t d = 0;
     const ix_poly_t *p = ix_sub(c->pool, a->poly, b->poly);
-    if (a->is_exact && b->is_exact && p != NULL && ix_is_const(p, &d)) {
+    if (is_dim(a) && is_dim(b) && p != NULL && ix_is_const(p, &d)) {
       sem_number_t x = {SEM_NUMBER_INT, d, 0}, y = {SEM_NUMBER_INT, 0, 0}, r;
       sem_fold_binary(c, op, x, y, loc, &r);
       return sem_number_expr(c, r, loc);
@@ -319,7 +324,7 @@ static sem_expr_t *int_binary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
   }
   const ix_poly_t *p = NULL;
   if (!int_poly(c, op, a, b, &p)) return NULL;
-  if (a->is_exact && b->is_exact) return sem_dim_value(c, p, loc);
+  if (is_dim(a) && is_dim(b)) return sem_dim_value(c, p, loc);
   sem_expr_t *e = node(c, op, a, b, int_result(a, b), loc);
   set_poly(c, e, p);
   return e;
@@ -443,7 +448,7 @@ sem_expr_t *sem_unary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a, td_loc_t loc,
     const ix_poly_t *p = op == SEM_OP_ABS
                              ? abs_poly(c, a)
                              : ix_neg(c->pool, sem_element_poly(c, a));
-    if (a->is_exact && op == SEM_OP_NEG) return sem_dim_value(c, p, loc);
+    if (is_dim(a) && op == SEM_OP_NEG) return sem_dim_value(c, p, loc);
     sem_expr_t *e = unary_node(c, SEM_UNARY, op, a,
                                sem_arithmetic(a->type.dtype), loc);
     set_poly(c, e, p);

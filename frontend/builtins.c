@@ -179,7 +179,8 @@ static bool check_topk(sem_ctx_t *c, const ast_expr_t *e, const sem_expr_t *a,
                "elements, not %s", sem_type_text(c, &k->type));
     return false;
   }
-  if (!k->is_exact || ix_mentions_kind(k->poly, IX_SYM_DYN)) {
+  if (!k->is_exact || k->kind == SEM_SELECT ||
+      ix_mentions_kind(k->poly, IX_SYM_DYN)) {
     td_diag_t *d = sem_report(c, TD_E49, loc,
                               "the second argument of topk is known when "
                               "compiling");

@@ -138,9 +138,10 @@ sem_expr_t *sem_select(sem_ctx_t *c, sem_expr_t *cond, sem_expr_t *a,
   sem_expr_t *folded = folded_select(c, cond, a, b);
   if (folded != NULL) return folded;
   tdsl_dtype_t dtype = TDSL_DTYPE_F64;
-  bool exact = a->is_exact && b->is_exact &&
-               (sem_is_float(a) || sem_is_float(b));
-  if (exact) {
+  bool exact = a->is_exact && b->is_exact;
+  if (exact && sem_is_int(a) && sem_is_int(b)) {
+    dtype = TDSL_DTYPE_I64;
+  } else if (exact) {
     a = exact_float(c, a);
     b = exact_float(c, b);
   } else if (!join_kinds(c, &a, &b, loc, "the arms of `if`", &dtype)) {

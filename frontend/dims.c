@@ -113,7 +113,7 @@ static bool resolve_dim(sem_ctx_t *c, sem_global_t *g) {
     make_symbol(c, g, IX_SYM_STATIC);
     return true;
   }
-  if (!sem_is_int(e) || !e->is_exact || e->type.rank > 0) {
+  if (!sem_is_int(e) || !e->is_exact || e->kind == SEM_SELECT) {
     td_diag_t *d = sem_report(c, TD_E45, g->item->value->loc,
                               "dim %s is not an integer", g->name);
     if (g->config_key != NULL && sem_is_number_const(e)) {
@@ -145,7 +145,7 @@ static bool resolve_dyn(sem_ctx_t *c, sem_global_t *g) {
   td_loc_t loc = g->item->value->loc;
   if (e->is_unknown) {
     g->bound = ix_const(c->pool, MAX_DIM);
-  } else if (!sem_is_int(e) || !e->is_exact || e->type.rank > 0) {
+  } else if (!sem_is_int(e) || !e->is_exact || e->kind == SEM_SELECT) {
     sem_report(c, TD_E45, loc, "the bound of %s is not an integer", g->name);
     return false;
   } else if (ix_mentions_kind(e->poly, IX_SYM_DYN)) {
@@ -184,12 +184,12 @@ static bool resolve_const(sem_ctx_t *c, sem_global_t *g) {
     if (e->is_unknown) make_symbol(c, g, IX_SYM_STATIC);
     return true;
   }
-  if (sem_is_int(e) && e->is_exact &&
+  if (sem_is_int(e) && e->is_exact && e->kind != SEM_SELECT &&
       !ix_mentions_kind(e->poly, IX_SYM_DYN)) {
     g->poly = e->poly;
     return true;
   }
-  if (e->is_exact && sem_is_float(e)) { /* of static dims without value */
+  if (e->is_exact && sem_is_float(e) && e->kind != SEM_SELECT) { /* of static dims without value */
     g->number.kind = SEM_NUMBER_UNKNOWN;
     make_symbol(c, g, IX_SYM_STATIC);
     return true;

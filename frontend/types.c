@@ -51,7 +51,8 @@ const ix_poly_t *sem_dim_expr(sem_ctx_t *c, const ast_expr_t *e,
     return ix_sym(c->pool, ix_symbol_create(c->pool, sem_text(c, e),
                                             IX_SYM_STATIC, e->loc));
   }
-  if (!sem_is_int(value) || value->type.rank > 0 || !value->is_exact) {
+  if (!sem_is_int(value) || value->type.rank > 0 || !value->is_exact ||
+      value->kind == SEM_SELECT) {
     report_not_dim(c, e, value, what);
     return NULL;
   }
