@@ -1,4 +1,8 @@
-/* lower.c: entry points. */
+/* lower.c: entry points.
+ *
+ * A module holds one function for each entry asked for; each is lowered on
+ * its own, from its parameters' slots to its results' slots, so two entries
+ * share nothing but the pool of polynomials. */
 #include "frontend/lower_impl.h"
 
 /* Layouts and collectives come with a mesh; a mesh of one device is none. */
@@ -35,10 +39,15 @@ static void assume(lo_t *lo, const sem_expr_t *cond) {
   if (fact != NULL) ix_facts_add(lo->facts, fact);
 }
 
+/* The facts serve one purpose here: to see that an extent such as S - T is
+ * not negative, so that no max(S - T, 0) clutters the dims made of it. */
 static void assume_all(lo_t *lo, uint32_t count, const sem_require_t *list) {
   for (uint32_t i = 0; i < count; i++) assume(lo, list[i].cond);
 }
 
+/* One entry point.  Requires come before the body, while nothing has been
+ * emitted: their expressions read parameters only.  Result slots come last,
+ * because they take the values that the body has left. */
 static tir_func_t *lower_func(lo_t *lo, const sem_func_t *func) {
   tir_func_t *out = TD_NEW(lo->arena, tir_func_t);
   lo_frame_t *frame = TD_NEW(lo->arena, lo_frame_t);
@@ -75,6 +84,8 @@ static tir_func_t *lower_func(lo_t *lo, const sem_func_t *func) {
   return out;
 }
 
+/* Lowering refuses by unwinding: what follows a refusal in the same function
+ * would only be reported because of it. */
 typedef struct job {
   td_arena_t *arena;
   const sem_program_t *program;

@@ -22,6 +22,10 @@ static bool is_scalar_func(const sem_func_t *f) {
   return true;
 }
 
+/* What a parameter is bound to, in the frame of the caller.  A scalar is the
+ * formula itself, shared by all that reads it; a tensor is a view, stored
+ * first only if it is a formula.  Nothing that the callee writes through an
+ * inout can change it: values have versions. */
 static lo_binding_t *argument(lo_t *lo, const sem_symbol_t *param,
                               const sem_expr_t *arg) {
   if (param->kind == SEM_INOUT) return lo_place(lo, arg);
@@ -40,6 +44,8 @@ static lo_binding_t *argument(lo_t *lo, const sem_symbol_t *param,
   return b;
 }
 
+/* Values are put in terms of dynamic dims here, so that polys of a frame need
+ * one replacement however deep it is. */
 static void bind_generics(lo_t *lo, lo_frame_t *f, const sem_expr_t *call) {
   uint32_t n = call->binding_count;
   f->binding_count = n;
@@ -51,6 +57,8 @@ static void bind_generics(lo_t *lo, lo_frame_t *f, const sem_expr_t *call) {
   }
 }
 
+/* Functions do not recurse, but a chain of thousands of them would use the
+ * stack up. */
 static void check_depth(lo_t *lo, const sem_expr_t *call) {
   if (lo->frame->depth < LO_MAX_DEPTH) return;
   td_diag(lo->task, TD_L04, call->loc,
@@ -84,6 +92,7 @@ void lo_inline(lo_t *lo, const sem_expr_t *call, const char *const *names,
   f->is_scalar = is_scalar_func(func);
   f->is_tf32 = lo->frame->is_tf32 || func->is_tf32;
   f->is_approx = lo->frame->is_approx || func->is_approx;
+  /* The names outlive the statement that gave them: locals refer to them. */
   const char **copies = TD_NEW_ARRAY(lo->arena, const char *,
                                      func->result_count);
   for (uint32_t i = 0; i < func->result_count; i++) copies[i] = names[i];

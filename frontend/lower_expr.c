@@ -8,7 +8,7 @@
  * recursion is only as deep as the text nests. */
 #include "frontend/lower_impl.h"
 
-/* ---- small constructors ----------------------------------------------------- */
+/* ---- small constructors ------------------------------------------------- */
 
 tir_expr_t *lo_op1(lo_t *lo, tir_x_t op, tdsl_dtype_t type, tir_expr_t *a,
                    td_loc_t loc) {
@@ -25,11 +25,13 @@ tir_expr_t *lo_op2(lo_t *lo, tir_x_t op, tdsl_dtype_t type, tir_expr_t *a,
   return e;
 }
 
+/* Conditions that inlining has decided; passes fold the rest. */
 static bool is_bool(const tir_expr_t *e, bool value) {
   return e->op == TIR_X_CONST && e->type == TDSL_DTYPE_BOOL &&
          (e->u.i64 != 0) == value;
 }
 
+/* The type is that of the arms, which the caller has made equal. */
 tir_expr_t *lo_select(lo_t *lo, tir_expr_t *c, tir_expr_t *a, tir_expr_t *b,
                       td_loc_t loc) {
   if (is_bool(c, true)) return a;
@@ -88,7 +90,7 @@ static tir_expr_t *elem_under(lo_t *lo, tir_expr_t *cond,
   return r;
 }
 
-/* ---- operators ----------------------------------------------------------------- */
+/* ---- operators ---------------------------------------------------------- */
 
 static tir_x_t op_of(lo_t *lo, sem_op_t op) {
   switch (op) {
@@ -199,6 +201,7 @@ static tir_expr_t *power(lo_t *lo, tir_expr_t *x, const sem_expr_t *exponent,
   return lo_op2(lo, TIR_X_POW, x->type, x, y, loc);
 }
 
+/* a is lowered already, being the left of a chain. */
 static tir_expr_t *binary(lo_t *lo, const sem_expr_t *e, tir_expr_t *a,
                           tir_expr_t *const *at) {
   tdsl_dtype_t type = tir_arithmetic(e->type.dtype);
@@ -221,13 +224,14 @@ static tir_expr_t *binary(lo_t *lo, const sem_expr_t *e, tir_expr_t *a,
   return lo_op2(lo, op_of(lo, e->op), type, a, b, e->loc);
 }
 
-/* ---- chains to the left -------------------------------------------------------- */
+/* ---- chains to the left ------------------------------------------------- */
 
 static bool is_link(const sem_expr_t *e) {
   return e->kind == SEM_BINARY || e->kind == SEM_UNARY ||
          e->kind == SEM_CAST || e->kind == SEM_WIDEN;
 }
 
+/* One step of a chain: e applied to its left operand a. */
 static tir_expr_t *link_up(lo_t *lo, const sem_expr_t *e, tir_expr_t *a,
                            tir_expr_t *const *at) {
   tdsl_dtype_t type = tir_arithmetic(e->type.dtype);
@@ -247,6 +251,7 @@ static tir_expr_t *link_up(lo_t *lo, const sem_expr_t *e, tir_expr_t *a,
   return lo_op1(lo, op_of(lo, e->op), type, lo_coerce(lo, a, type), e->loc);
 }
 
+/* The operand at the bottom first, then each link over it. */
 static tir_expr_t *chain(lo_t *lo, const sem_expr_t *e,
                          tir_expr_t *const *at) {
   td_arena_t scratch;
@@ -264,7 +269,7 @@ static tir_expr_t *chain(lo_t *lo, const sem_expr_t *e,
   return r;
 }
 
-/* ---- the rest -------------------------------------------------------------------- */
+/* ---- the rest ----------------------------------------------------------- */
 
 static tir_expr_t *constant(lo_t *lo, const sem_expr_t *e) {
   tdsl_dtype_t type = tir_arithmetic(e->type.dtype);
@@ -275,6 +280,8 @@ static tir_expr_t *constant(lo_t *lo, const sem_expr_t *e) {
   return c;
 }
 
+/* Each arm under what the condition says of it; where the condition is a
+ * number by now, only the arm that it chooses. */
 static tir_expr_t *choice(lo_t *lo, const sem_expr_t *e,
                           tir_expr_t *const *at) {
   tdsl_dtype_t type = tir_arithmetic(e->type.dtype);
@@ -330,6 +337,7 @@ static tir_expr_t *subscripted(lo_t *lo, const sem_expr_t *e,
   return lo_elem(lo, e->args[0], inner);
 }
 
+/* Seed and counters are integers of 64 bits, the result is an f32. */
 static tir_expr_t *draw(lo_t *lo, const sem_expr_t *e) {
   tir_expr_t **args = TD_NEW_ARRAY(lo->arena, tir_expr_t *, e->arg_count);
   for (uint32_t i = 0; i < e->arg_count; i++)

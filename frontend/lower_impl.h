@@ -132,7 +132,7 @@ typedef struct lo {
  * this are B01. */
 enum { LO_MAX_DEPTH = 255, LO_MAX_NESTING = 2048, LO_MAX_NODES = 250000 };
 
-/* ---- lower_node.c -------------------------------------------------------- */
+/* ---- lower_node.c ------------------------------------------------------- */
 
 /* A map, reduction or update to be emitted.  Expressions are over canonical
  * indices. */
@@ -190,7 +190,7 @@ void lo_add_node(lo_t *lo, tir_node_t *node);
 /* For a place of its own in a node: nodes share no expressions. */
 tir_expr_t *lo_copy_expr(lo_t *lo, tir_expr_t *e);
 
-/* ---- lower_expr.c --------------------------------------------------------- */
+/* ---- lower_expr.c ------------------------------------------------------- */
 
 tir_expr_t *lo_op1(lo_t *lo, tir_x_t op, tdsl_dtype_t type, tir_expr_t *a,
                    td_loc_t loc);
@@ -216,7 +216,7 @@ static inline tir_expr_t *lo_scalar(lo_t *lo, const sem_expr_t *e) {
   return lo_elem(lo, e, NULL);
 }
 
-/* ---- lower_reduce.c -------------------------------------------------------- */
+/* ---- lower_reduce.c ----------------------------------------------------- */
 
 /* REDUCE or REDUCE_ALL in pieces; its indices stay pushed until the caller
  * resets lo->active. */
@@ -239,7 +239,7 @@ const lo_view_t *lo_store_formula(lo_t *lo, const sem_expr_t *e,
 void lo_topk(lo_t *lo, const sem_expr_t *e, const char *const *names,
              const lo_view_t **values, const lo_view_t **positions);
 
-/* ---- lower_view.c ---------------------------------------------------------- */
+/* ---- lower_view.c ------------------------------------------------------- */
 
 const ix_poly_t *lo_poly(lo_t *lo, const ix_poly_t *poly);
 uint32_t lo_leaf_count(const sem_type_t *type);
@@ -283,7 +283,7 @@ lo_binding_t *lo_place(lo_t *lo, const sem_expr_t *e);
 bool lo_place_range(const sem_expr_t *e, const sem_symbol_t **root,
                     uint32_t *first, uint32_t *count);
 
-/* ---- lower_call.c ----------------------------------------------------------- */
+/* ---- lower_call.c ------------------------------------------------------- */
 
 /* Inlines a CALL; results[j] is result j.  names: of the results; orders:
  * their wanted orders, or NULL. */
@@ -292,7 +292,7 @@ void lo_inline(lo_t *lo, const sem_expr_t *call, const char *const *names,
 /* Result 0 of a call inside a formula. */
 lo_value_t lo_call_value(lo_t *lo, const sem_expr_t *call);
 
-/* ---- lower_stmt.c ----------------------------------------------------------- */
+/* ---- lower_stmt.c ------------------------------------------------------- */
 
 void lo_block(lo_t *lo, const sem_block_t *block);
 void lo_define(lo_t *lo, const sem_stmt_t *s);
@@ -308,16 +308,16 @@ const char *lo_symbol_name(lo_t *lo, const sem_symbol_t *symbol);
 const lo_order_t *lo_symbol_order(const lo_t *lo,
                                   const sem_symbol_t *symbol);
 
-/* ---- lower_update.c --------------------------------------------------------- */
+/* ---- lower_update.c ----------------------------------------------------- */
 
 void lo_update(lo_t *lo, const sem_stmt_t *s);
 
-/* ---- lower_loop.c ------------------------------------------------------------ */
+/* ---- lower_loop.c ------------------------------------------------------- */
 
 void lo_for(lo_t *lo, const sem_stmt_t *s);
 void lo_each(lo_t *lo, const sem_stmt_t *s);
 
-/* ---- lower_slot.c ------------------------------------------------------------ */
+/* ---- lower_slot.c ------------------------------------------------------- */
 
 /* Slots of an entry's parameters, bound to names of lo->frame. */
 void lo_param_slots(lo_t *lo, const sem_func_t *func);

@@ -10,7 +10,7 @@
  * part in its own iterations and keeps its values in the others. */
 #include "frontend/lower_impl.h"
 
-/* ---- what a body assigns ------------------------------------------------------ */
+/* ---- what a body assigns ------------------------------------------------ */
 
 typedef TD_VEC(lo_cell_t *) cells_t;
 
@@ -49,6 +49,8 @@ static void add_place(const scan_t *scan, const sem_expr_t *place) {
   }
 }
 
+/* Through the callee's eyes: its inout parameters are runs of the caller's
+ * cells. */
 static void scan_call(const scan_t *scan, const sem_expr_t *e) {
   if (e == NULL || e->kind != SEM_CALL || !e->callee->has_inout ||
       scan->depth > LO_MAX_DEPTH)
@@ -68,6 +70,7 @@ static void scan_call(const scan_t *scan, const sem_expr_t *e) {
   scan_block(&inner, e->callee->body);
 }
 
+/* Writes only; reads need no carrying. */
 static void scan_block(const scan_t *scan, const sem_block_t *block) {
   for (uint32_t i = 0; i < block->stmt_count; i++) {
     const sem_stmt_t *s = block->stmts[i];
@@ -89,7 +92,7 @@ static void scan_block(const scan_t *scan, const sem_block_t *block) {
   }
 }
 
-/* ---- outer indices -------------------------------------------------------------- */
+/* ---- outer indices ------------------------------------------------------ */
 
 static void add_view(lo_t *lo, const lo_view_t *view, lo_indices_t *all) {
   lo_indices_t found = {0};
@@ -112,7 +115,7 @@ static void frame_indices(lo_t *lo, lo_indices_t *all) {
   lo_join_indices(lo, all, &found, all);
 }
 
-/* ---- the loop ------------------------------------------------------------------- */
+/* ---- the loop ----------------------------------------------------------- */
 
 /* The smallest or largest of a bound over the outer indices around it. */
 static tir_expr_t *hull(lo_t *lo, td_loc_t loc, tir_expr_t *bound,
@@ -161,6 +164,7 @@ static const ix_poly_t *known_bound(lo_t *lo, const tir_expr_t *e) {
   return e->op == TIR_X_DIM ? e->u.dim : NULL;
 }
 
+/* The variable of the node; its range follows when the bounds are known. */
 static tir_value_t *loop_variable(lo_t *lo, const sem_symbol_t *symbol,
                                   td_loc_t loc) {
   tir_value_t *iv = tir_value_create(lo->arena, symbol->name,
@@ -258,6 +262,9 @@ typedef struct nest {
 
 static void lower_nest(lo_t *lo, const nest_t *nest);
 
+/* In this order: bounds, because they are read once before the loop; carried
+ * cells with their first versions; the body in a block of its own; what it
+ * yields; and the loop's outputs as the versions that follow. */
 static void lower_loop(lo_t *lo, const sem_symbol_t *symbol,
                        tir_expr_t *first, tir_expr_t *last,
                        const nest_t *inside) {
@@ -331,6 +338,8 @@ void lo_for(lo_t *lo, const sem_stmt_t *s) {
   lower_loop(lo, s->loop, first, last, &inside);
 }
 
+/* The checker has expanded the leaves: a body for each, with its names as
+ * places. */
 void lo_each(lo_t *lo, const sem_stmt_t *s) {
   for (uint32_t i = 0; i < s->leaf_count; i++) {
     const sem_leaf_t *leaf = &s->leaves[i];

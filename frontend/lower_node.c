@@ -6,7 +6,7 @@
  * shared between nodes and passes may edit in place. */
 #include "frontend/lower_impl.h"
 
-/* ---- canonical indices ---------------------------------------------------- */
+/* ---- canonical indices -------------------------------------------------- */
 
 const ix_poly_t *lo_extent(lo_t *lo, const ix_poly_t *extent) {
   int64_t n;
@@ -25,6 +25,7 @@ tir_index_t *lo_push_index(lo_t *lo, const char *name,
   return index;
 }
 
+/* Lists of indices are short (at most a few dozen), so plain searches. */
 static bool holds(uint32_t count, tir_index_t *const *list,
                   const tir_index_t *index) {
   for (uint32_t i = 0; i < count; i++)
@@ -37,6 +38,8 @@ typedef struct marks {
   bool *seen; /* for each entry of lo->active */
 } marks_t;
 
+/* An index that is not on the stack has gone out of scope: a fault of ours
+ * that would otherwise surface as a wrong loop. */
 static void mark_index(void *user, tir_expr_t *e) {
   marks_t *m = user;
   if (e->op != TIR_X_INDEX) return;
@@ -92,7 +95,7 @@ void lo_join_indices(lo_t *lo, const lo_indices_t *a, const lo_indices_t *b,
   *out = all;
 }
 
-/* ---- copying expressions into a node --------------------------------------- */
+/* ---- copying expressions into a node ------------------------------------ */
 
 typedef struct renaming {
   lo_t *lo;
@@ -122,6 +125,7 @@ static void add_fresh(renaming_t *r, tir_index_t *index, bool is_reduction) {
 }
 
 /* parallel: all indices of the node that are not reduced. */
+/* One rewriter for all expressions of a node keeps what they share. */
 static void start_renaming(renaming_t *r, lo_t *lo,
                            const lo_indices_t *parallel) {
   *r = (renaming_t){.lo = lo};
@@ -143,7 +147,7 @@ tir_expr_t *lo_copy_expr(lo_t *lo, tir_expr_t *e) {
   return tir_rewrite(lo->arena, e, same, NULL);
 }
 
-/* ---- emitting ---------------------------------------------------------------- */
+/* ---- emitting ----------------------------------------------------------- */
 
 void lo_add_node(lo_t *lo, tir_node_t *node) {
   if (++lo->node_count > LO_MAX_NODES) {
@@ -159,6 +163,8 @@ void lo_add_node(lo_t *lo, tir_node_t *node) {
   td_vec_push(lo->arena, lo->block, node);
 }
 
+/* The dims of a value are the extents of the node's own indices, pointer for
+ * pointer: the verifier compares them so. */
 static tir_value_t *new_out(lo_t *lo, tir_node_t *node, const char *name,
                             tdsl_dtype_t dtype, const lo_indices_t *dims) {
   if (dims->length > IX_MAX_RANK) {
@@ -189,6 +195,8 @@ static tir_expr_t *fit(lo_t *lo, tir_expr_t *body, tdsl_dtype_t dtype) {
   return lo_coerce(lo, body, type);
 }
 
+/* Canonical indices that the expressions mention beside own and reduced ones,
+ * together with those that the spec wants. */
 static void outer_of(lo_t *lo, const lo_spec_t *spec, uint32_t count,
                      tir_expr_t *const *exprs, lo_indices_t *out) {
   lo_indices_t own = {0}, found = {0}, wanted = {0};
@@ -248,6 +256,8 @@ static const lo_view_t *own_view(lo_t *lo, const lo_spec_t *spec,
   return v;
 }
 
+/* The guard of a map goes into its body: zeros where it is false, which no
+ * reader looks at.  A constant needs none. */
 const lo_view_t *lo_emit_map(lo_t *lo, const lo_spec_t *spec) {
   tir_expr_t *body = spec->body, *guard = spec->guard;
   if (spec->reduce == TIR_REDUCE_NONE) {
@@ -283,13 +293,15 @@ const lo_view_t *lo_emit_map(lo_t *lo, const lo_spec_t *spec) {
   return own_view(lo, spec, v, &parallel);
 }
 
-/* ---- cells -------------------------------------------------------------------- */
+/* ---- cells -------------------------------------------------------------- */
 
 static bool is_index(const lo_sub_t *sub, const tir_index_t *index) {
   return sub->fixed != NULL && sub->fixed->op == TIR_X_INDEX &&
          sub->fixed->u.index == index;
 }
 
+/* Whether the current version is just a value with dims [outer..., dims...]
+ * in the dtype of the place; then it can be updated or carried as it is. */
 static bool is_whole(const lo_cell_t *cell, uint32_t outer_count,
                      tir_index_t *const *outer) {
   const lo_view_t *now = cell->now;
@@ -315,6 +327,7 @@ tir_value_t *lo_cell_value(lo_t *lo, lo_cell_t *cell, uint32_t outer_count,
   return lo_cell_copy(lo, cell, outer_count, outer);
 }
 
+/* A map of the current version in the type and dims of the place. */
 tir_value_t *lo_cell_copy(lo_t *lo, lo_cell_t *cell, uint32_t outer_count,
                           tir_index_t *const *outer) {
   size_t mark = lo->active.length;
@@ -341,6 +354,9 @@ tir_value_t *lo_cell_copy(lo_t *lo, lo_cell_t *cell, uint32_t outer_count,
   return cell->now->value;
 }
 
+/* The target must have every outer index that the update depends on: two
+ * tuples of an index that it lacked would write one element.  So the old
+ * version is spread over them first if need be. */
 void lo_emit_update(lo_t *lo, lo_cell_t *cell, const lo_spec_t *spec,
                     uint32_t sub_count, tir_expr_t *const *subs,
                     bool is_accumulate, bool is_distinct) {

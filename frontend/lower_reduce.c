@@ -33,6 +33,7 @@ static const char *reduce_word(sem_reduce_t op) {
   return "reduce";
 }
 
+/* Binders of one reduction are bound anew each time it is lowered. */
 void lo_bind_index(lo_t *lo, const sem_index_t *index, tir_expr_t *value) {
   td_map_put_u64(&lo->frame->indices, (uint64_t)(uintptr_t)index, value);
 }
@@ -72,6 +73,9 @@ static tir_expr_t *all_elements(lo_t *lo, const sem_expr_t *e,
   return lo_elem(lo, t, at);
 }
 
+/* The steps follow the text: ranges, `where`, body.  `where` is evaluated
+ * under the guard around the reduction, the body under both.  A product stays
+ * at the top of the body, which is how engines know to add it by fma. */
 void lo_reduction(lo_t *lo, const sem_expr_t *e, tir_expr_t *const *at,
                   lo_reduction_t *out) {
   uint32_t count =
@@ -107,6 +111,8 @@ void lo_reduction(lo_t *lo, const sem_expr_t *e, tir_expr_t *const *at,
   lo->guard = outer;
 }
 
+/* Loads of rank 0: all dims of the node are outer indices, which the view
+ * fixes. */
 tir_expr_t *lo_reduce(lo_t *lo, const sem_expr_t *e, tir_expr_t *const *at) {
   size_t mark = lo->active.length;
   lo_reduction_t r;
@@ -147,7 +153,7 @@ const lo_view_t *lo_store_formula(lo_t *lo, const sem_expr_t *e,
   return view;
 }
 
-/* ---- topk ------------------------------------------------------------------------- */
+/* ---- topk --------------------------------------------------------------- */
 
 /* The value under a view of rank 1 if it is just [outer..., N]: every other
  * dim fixed by a canonical index of its own over all of that dim. */
@@ -165,6 +171,8 @@ static bool is_stack_of_rows(const lo_view_t *view) {
   return true;
 }
 
+/* One output of topk, seen like the rows that went in: its outer dims are
+ * those of the operand, in the operand's order. */
 static const lo_view_t *row_of(lo_t *lo, const lo_view_t *rows,
                                tir_node_t *node, uint32_t out,
                                const char *name, tdsl_dtype_t dtype) {
@@ -194,6 +202,9 @@ static int64_t row_count(lo_t *lo, const sem_expr_t *e) {
   td_raise(lo->task, TDSL_STATUS_UNAVAILABLE, "topk");
 }
 
+/* The node works on whole tensors, so it has no guard: where the place is
+ * not reached, the rows are zeros made by the map above it, and the result is
+ * not read. */
 void lo_topk(lo_t *lo, const sem_expr_t *e, const char *const *names,
              const lo_view_t **values, const lo_view_t **positions) {
   const lo_view_t *rows = lo_view(lo, e->args[0]);

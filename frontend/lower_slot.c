@@ -2,7 +2,7 @@
  * facts checked at its entry, and the dims it is called with. */
 #include "frontend/lower_impl.h"
 
-/* ---- names of leaves in a checkpoint -------------------------------------------- */
+/* ---- names of leaves in a checkpoint ------------------------------------ */
 
 typedef struct leaf_file {
   const char *pattern; /* NULL: a tensor that is no field */
@@ -13,6 +13,7 @@ typedef struct leaf_file {
 
 typedef TD_VEC(leaf_file_t) leaf_files_t;
 
+/* "" contributes nothing (language, 11.1). */
 static const char *joined(lo_t *lo, const char *a, const char *b) {
   if (a == NULL || *a == '\0') return b;
   return *b == '\0' ? a : td_arena_printf(lo->arena, "%s.%s", a, b);
@@ -52,13 +53,14 @@ static void name_files(lo_t *lo, const sem_type_t *type, leaf_file_t at,
   }
 }
 
-/* ---- parameters --------------------------------------------------------------- */
+/* ---- parameters --------------------------------------------------------- */
 
 static const ix_poly_t *range_end(lo_t *lo, const ix_poly_t *end) {
   if (end == NULL || ix_mentions_kind(end, IX_SYM_DATA)) return NULL;
   return lo_poly(lo, end);
 }
 
+/* Both forms are set; the slot's dtype says which one counts. */
 static void set_default(tir_slot_t *slot, const sem_symbol_t *param) {
   const sem_expr_t *e = param->default_value;
   if (e == NULL) return;
@@ -90,6 +92,8 @@ static tir_value_t *input_value(lo_t *lo, const sem_symbol_t *param,
   return v;
 }
 
+/* Dims and dtype of the cell are those of the slot, so the last version fits
+ * the caller's buffer. */
 static lo_cell_t *input_cell(lo_t *lo, tir_value_t *v) {
   lo_cell_t *cell = TD_NEW(lo->arena, lo_cell_t);
   cell->now = lo_view_of(lo, v, NULL);
@@ -102,6 +106,8 @@ static lo_cell_t *input_cell(lo_t *lo, tir_value_t *v) {
   return cell;
 }
 
+/* One slot for each leaf.  By value, a name is bound to views of the inputs;
+ * inout, to cells whose first version they are. */
 static void add_param(lo_t *lo, const sem_symbol_t *param) {
   lo_leaves_t leaves = {0};
   leaf_files_t files = {0};
@@ -150,7 +156,7 @@ void lo_param_slots(lo_t *lo, const sem_func_t *func) {
     add_param(lo, func->params[i]);
 }
 
-/* ---- results ------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------ */
 
 /* Whether a value may not be left in a slot's buffer as it is: it is what
  * another slot came in as, or what another leaves. */
@@ -163,12 +169,15 @@ static bool is_claimed(const lo_t *lo, const tir_value_t *v, size_t slot) {
   return false;
 }
 
+/* The last version of a cell becomes what a slot leaves behind. */
 static void leave(lo_t *lo, lo_cell_t *cell, size_t slot) {
   tir_value_t *v = lo_cell_value(lo, cell, 0, NULL);
   if (is_claimed(lo, v, slot)) v = lo_cell_copy(lo, cell, 0, NULL);
   lo->slots.data[slot].result = v;
 }
 
+/* A result is left through a cell of its own, which gives it the declared
+ * dtype and order of dims if it is a view of something else. */
 static void add_result(lo_t *lo, const sem_symbol_t *result) {
   const lo_binding_t *b = lo_lookup(lo, result);
   TD_CHECK(lo->task, b != NULL, "result %s is not defined", result->name);
@@ -210,7 +219,7 @@ void lo_result_slots(lo_t *lo, const sem_func_t *func) {
     add_result(lo, func->results[i]);
 }
 
-/* ---- requires ------------------------------------------------------------------ */
+/* ---- requires ----------------------------------------------------------- */
 
 /* The text of a place in the source, on one line. */
 static const char *source_text(lo_t *lo, td_loc_t loc) {
@@ -241,6 +250,7 @@ typedef struct dims {
   td_map_t seen; /* polynomials already looked at */
 } dims_t;
 
+/* Dims are few and polys are shared, so each poly is asked for each dim. */
 static void see_poly(dims_t *d, const ix_poly_t *p) {
   uint64_t key = (uint64_t)(uintptr_t)p;
   if (p == NULL || td_map_get_u64(&d->seen, key) != NULL) return;
@@ -258,6 +268,7 @@ static void see_expr(void *user, tir_expr_t *e) {
   if (e->op == TIR_X_DIM) see_poly(user, e->u.dim);
 }
 
+/* Loops nest as deep as the text does. */
 static void see_block(dims_t *d, const tir_block_t *block) {
   for (size_t i = 0; i < block->length; i++) {
     tir_node_t *node = block->data[i];
@@ -275,6 +286,7 @@ static void see_block(dims_t *d, const tir_block_t *block) {
   }
 }
 
+/* Candidates, and those that the slots already mention. */
 static void start_dims(lo_t *lo, const sem_func_t *func, dims_t *d) {
   *d = (dims_t){.lo = lo};
   td_map_init(&d->seen, lo->arena);
@@ -293,6 +305,7 @@ static void start_dims(lo_t *lo, const sem_func_t *func, dims_t *d) {
   }
 }
 
+/* Dims in the order of the program, then generics of a requested entry. */
 void lo_func_dims(lo_t *lo, const sem_func_t *func) {
   dims_t d;
   start_dims(lo, func, &d);

@@ -5,7 +5,7 @@
  * the call made. */
 #include "frontend/lower_impl.h"
 
-/* ---- types of places ------------------------------------------------------------ */
+/* ---- types of places ---------------------------------------------------- */
 
 /* Whether a place of dtype `to` holds every value of `from` exactly. */
 static bool is_exact(tdsl_dtype_t from, tdsl_dtype_t to) {
@@ -34,6 +34,8 @@ static tdsl_dtype_t stored_dtype(const sem_symbol_t *symbol,
   return symbol->is_written ? dtype : tir_arithmetic(dtype);
 }
 
+/* `p` in an entry, `o.p` in a call that defines o; a result has the name that
+ * the caller gives it. */
 const char *lo_symbol_name(lo_t *lo, const sem_symbol_t *symbol) {
   const lo_frame_t *f = lo->frame;
   if (f->caller == NULL) return symbol->name;
@@ -42,6 +44,8 @@ const char *lo_symbol_name(lo_t *lo, const sem_symbol_t *symbol) {
   return td_arena_printf(lo->arena, "%s.%s", f->prefix, symbol->name);
 }
 
+/* Meant for what the body of an inlined function stores; an entry's results
+ * are already in their own order. */
 const lo_order_t *lo_symbol_order(const lo_t *lo,
                                   const sem_symbol_t *symbol) {
   const lo_frame_t *f = lo->frame;
@@ -60,7 +64,7 @@ static const ix_poly_t *range_end(lo_t *lo, const ix_poly_t *end) {
   return lo_poly(lo, end);
 }
 
-/* ---- binding ---------------------------------------------------------------------- */
+/* ---- binding ------------------------------------------------------------ */
 
 /* The name becomes the value, or a var with these first versions. */
 static void bind_symbol(lo_t *lo, const sem_symbol_t *symbol,
@@ -69,6 +73,8 @@ static void bind_symbol(lo_t *lo, const sem_symbol_t *symbol,
     lo_bind_value(lo, symbol, value);
     return;
   }
+  /* The first version may be any view: values never change, only the cell
+   * moves on to the next one. */
   lo_binding_t *b = TD_NEW(lo->arena, lo_binding_t);
   lo_leaves_t leaves = {0};
   lo_leaves(lo, &symbol->type, &leaves);
@@ -95,7 +101,7 @@ static void bind_symbol(lo_t *lo, const sem_symbol_t *symbol,
   lo_bind(lo, symbol, b);
 }
 
-/* ---- shapes of left sides ------------------------------------------------------------ */
+/* ---- shapes of left sides ----------------------------------------------- */
 
 /* A left side y[n, :, m]: its own indices in order, and the coordinates of
  * the value, which are those of `:` (for a whole y: all). */
@@ -105,6 +111,7 @@ typedef struct shape {
   tir_expr_t *at[IX_MAX_RANK];
 } shape_t;
 
+/* The canonical index of a statement's index, from what it is bound to. */
 tir_index_t *lo_canonical(lo_t *lo, const sem_index_t *index) {
   const tir_expr_t *e =
       td_map_get_u64(&lo->frame->indices, (uint64_t)(uintptr_t)index);
@@ -133,6 +140,7 @@ static void shape_of(lo_t *lo, const sem_target_t *t, uint32_t rank,
   }
 }
 
+/* Left ranges start at 0; those of updates may have a lower end. */
 void lo_push_indices(lo_t *lo, const sem_stmt_t *s) {
   for (uint32_t i = 0; i < s->index_count; i++) {
     const sem_index_t *index = s->indices[i];
@@ -195,8 +203,9 @@ static const lo_view_t *reshaped(lo_t *lo, const sem_target_t *t,
   return v;
 }
 
-/* ---- definitions -------------------------------------------------------------------- */
+/* ---- definitions -------------------------------------------------------- */
 
+/* The place that a definition stores into. */
 static lo_spec_t spec_for(lo_t *lo, const sem_symbol_t *symbol,
                           const shape_t *shape, td_loc_t loc) {
   const sem_type_t *type = &symbol->type;
@@ -332,6 +341,7 @@ static tir_expr_t *stored_formula(lo_t *lo, const sem_symbol_t *symbol,
   return dtype == type && e->type == type ? e : NULL;
 }
 
+/* Definitions that need no node: those of scalar functions, and numbers. */
 static bool stays_formula(const lo_t *lo, const sem_stmt_t *s) {
   const sem_symbol_t *symbol = s->targets[0].symbol;
   if (symbol->is_var || symbol->type.rank > 0 || s->index_count > 0)
@@ -442,6 +452,7 @@ static void define_call(lo_t *lo, const sem_stmt_t *s) {
   }
 }
 
+/* The positions have no other name if only the values are wanted. */
 static void define_topk(lo_t *lo, const sem_stmt_t *s) {
   const char *names[2];
   const lo_view_t *views[2];
@@ -454,6 +465,8 @@ static void define_topk(lo_t *lo, const sem_stmt_t *s) {
     define_view(lo, s, &s->targets[i], views[i]);
 }
 
+/* The right side decides: what a call made, what topk made, a struct, another
+ * name for a view, or a formula. */
 void lo_define(lo_t *lo, const sem_stmt_t *s) {
   size_t mark = lo->active.length;
   const sem_target_t *first = &s->targets[0];
@@ -477,7 +490,7 @@ void lo_define(lo_t *lo, const sem_stmt_t *s) {
   lo->active.length = mark;
 }
 
-/* ---- the rest ---------------------------------------------------------------------- */
+/* ---- the rest ----------------------------------------------------------- */
 
 /* In a mapped call the condition must hold for every tuple of the outer
  * indices at which the call is evaluated. */
@@ -509,6 +522,7 @@ static void lower_assert(lo_t *lo, const sem_stmt_t *s) {
   lo_add_node(lo, node);
 }
 
+/* A call for its effect on inout arguments. */
 static void lower_call(lo_t *lo, const sem_stmt_t *s) {
   const sem_func_t *callee = s->value->callee;
   lo->name = callee->name;

@@ -68,6 +68,8 @@ static void update_leaf(lo_t *lo, const sem_stmt_t *s,
   lo->active.length = mark;
 }
 
+/* The value first, then the place: a call on the right may itself write to
+ * inout arguments, and the place is replaced by what it returns. */
 static void update_whole(lo_t *lo, const sem_stmt_t *s) {
   const sem_expr_t *e = s->value;
   lo_value_t from = {0, NULL};
@@ -89,6 +91,9 @@ static void update_whole(lo_t *lo, const sem_stmt_t *s) {
     update_leaf(lo, s, place, i, from.count > 0 ? from.leaves[i] : NULL);
 }
 
+/* Subscripts, right side and guard see the version before the statement; the
+ * update node makes the one after it.  Stack positions of the place come in
+ * front of the subscripts. */
 static void update_elements(lo_t *lo, const sem_stmt_t *s) {
   lo_push_indices(lo, s);
   lo_indices_t own = {0};

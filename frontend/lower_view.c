@@ -1,8 +1,10 @@
 /* lower_view.c: names, fields and subscripts, as views of values. */
 #include "frontend/lower_impl.h"
 
-/* ---- polynomials and types -------------------------------------------------- */
+/* ---- polynomials and types ---------------------------------------------- */
 
+/* Only the generics of the function of the frame occur in its polys; the
+ * values were put in terms of dynamic dims when it was entered. */
 static const ix_poly_t *generic_value(void *user, const ix_symbol_t *s) {
   const lo_frame_t *f = user;
   for (uint32_t i = 0; i < f->binding_count; i++)
@@ -37,6 +39,8 @@ static uint32_t field_offset(const sem_struct_t *record, uint32_t field) {
   return n;
 }
 
+/* Depth first in the order of declaration, which is the order of slots, of
+ * `each`, and of all leaf lists here. */
 static void add_leaves(lo_t *lo, const sem_type_t *type, lo_leaf_t at,
                        uint32_t depth, lo_leaves_t *out) {
   if (depth > LO_MAX_DEPTH) {
@@ -75,8 +79,9 @@ void lo_leaves(lo_t *lo, const sem_type_t *type, lo_leaves_t *out) {
   add_leaves(lo, type, at, 0, out);
 }
 
-/* ---- views -------------------------------------------------------------------- */
+/* ---- views -------------------------------------------------------------- */
 
+/* A formula of rank 0, as the value of a name or argument. */
 const lo_view_t *lo_view_scalar(lo_t *lo, tir_expr_t *e) {
   lo_view_t *v = TD_NEW(lo->arena, lo_view_t);
   v->scalar = e;
@@ -137,6 +142,7 @@ const lo_view_t *lo_view_fix(lo_t *lo, const lo_view_t *view, uint32_t count,
   return count == 0 ? view : view_sub(lo, view, count, fixed);
 }
 
+/* `at` has one coordinate a slot; NULL for rank 0. */
 tir_expr_t *lo_view_load(lo_t *lo, const lo_view_t *view,
                          tir_expr_t *const *at, td_loc_t loc) {
   if (view->value == NULL) return view->scalar;
@@ -150,7 +156,7 @@ tir_expr_t *lo_view_load(lo_t *lo, const lo_view_t *view,
   return e;
 }
 
-/* ---- names ---------------------------------------------------------------------- */
+/* ---- names -------------------------------------------------------------- */
 
 static uint64_t key_of(const void *p) {
   return (uint64_t)(uintptr_t)p;
@@ -177,13 +183,15 @@ lo_value_t lo_value_one(lo_t *lo, const lo_view_t *view) {
   return v;
 }
 
+/* The current version, for names with storage: whoever asks later may get a
+ * later one. */
 static const lo_view_t *binding_leaf(lo_t *lo, const lo_binding_t *b,
                                      uint32_t i) {
   if (b->cells == NULL) return b->leaves[i];
   return lo_view_fix(lo, b->cells[i]->now, b->prefix_count, b->prefix);
 }
 
-/* ---- chains ---------------------------------------------------------------------- */
+/* ---- chains ------------------------------------------------------------- */
 
 static bool is_chain_link(const sem_expr_t *e) {
   return e->kind == SEM_FIELD ||
@@ -221,12 +229,17 @@ static const sem_expr_t *unwind(lo_t *lo, const sem_expr_t *e,
   return e;
 }
 
+/* One expression for each subscript, NULL for `:`. */
 static void eval_subs(lo_t *lo, const sem_expr_t *link, tir_expr_t **out) {
   for (uint32_t i = 0; i < link->sub_count; i++)
     out[i] = link->subs[i].expr == NULL ? NULL
                                         : lo_scalar(lo, link->subs[i].expr);
 }
 
+/* From the root outwards.  Subscripts of stacks wait until the leaves are
+ * known, because a field may come behind them: m.ex[e].w1 is leaf w1 of m.ex
+ * with its first slot fixed.  Once a tensor is subscripted, the rest of the
+ * chain are subscripts of the view. */
 static lo_value_t chain_value(lo_t *lo, const sem_expr_t *e) {
   links_t links = {0};
   const sem_expr_t *root = unwind(lo, e, &links);
@@ -272,6 +285,8 @@ static lo_value_t chain_value(lo_t *lo, const sem_expr_t *e) {
   return v;
 }
 
+/* Cells are shared with the root's binding, so what is written through the
+ * place is seen by every other path to it. */
 lo_binding_t *lo_place(lo_t *lo, const sem_expr_t *e) {
   links_t links = {0};
   const sem_expr_t *root = unwind(lo, e, &links);
@@ -315,7 +330,7 @@ bool lo_place_range(const sem_expr_t *e, const sem_symbol_t **root,
   return e->kind == SEM_NAME;
 }
 
-/* ---- values of any expression ----------------------------------------------------- */
+/* ---- values of any expression ------------------------------------------- */
 
 /* Float leaves through a cast to the dtype of e; the others as they are. */
 static lo_value_t cast_struct(lo_t *lo, const sem_expr_t *e) {
@@ -350,6 +365,8 @@ static lo_value_t cast_struct(lo_t *lo, const sem_expr_t *e) {
   return to;
 }
 
+/* Reads of names are views; calls give views of what they made; the rest is a
+ * formula and must be stored to be seen as a tensor. */
 lo_value_t lo_value_named(lo_t *lo, const sem_expr_t *e, const char *name) {
   if (lo_is_chain(e) && (e->kind == SEM_NAME || is_chain_link(e)))
     return chain_value(lo, e);

@@ -105,7 +105,7 @@ static void check_indices(const tir_node_t *n, const char *want) {
   assert_string_equal(got, want);
 }
 
-/* ---- definitions and calls ------------------------------------------------------- */
+/* ---- definitions and calls ---------------------------------------------- */
 
 static void one_node_a_definition(void **state) {
   (void)state;
@@ -222,7 +222,7 @@ static void results_round_at_their_own_store(void **state) {
   drop(&p);
 }
 
-/* ---- laziness ---------------------------------------------------------------------- */
+/* ---- laziness ----------------------------------------------------------- */
 
 static void guards_reach_reductions(void **state) {
   (void)state;
@@ -275,7 +275,7 @@ static void padding_tests_what_may_be_out(void **state) {
   drop(&p);
 }
 
-/* ---- state --------------------------------------------------------------------------- */
+/* ---- state -------------------------------------------------------------- */
 
 static void loops_carry_what_they_assign(void **state) {
   (void)state;
@@ -334,7 +334,7 @@ static void results_are_buffers_of_their_own(void **state) {
   drop(&p);
 }
 
-/* ---- slots --------------------------------------------------------------------------- */
+/* ---- slots -------------------------------------------------------------- */
 
 static void slots_of_structs(void **state) {
   (void)state;
@@ -396,7 +396,7 @@ static void slots_of_structs(void **state) {
   drop(&p);
 }
 
-/* ---- refusals ---------------------------------------------------------------------------- */
+/* ---- refusals ----------------------------------------------------------- */
 
 static void check_refused(program_t *p, td_diag_id_t id, uint32_t line) {
   assert_null(p->module);
@@ -434,7 +434,7 @@ static void meshes_are_refused(void **state) {
   drop(&p);
 }
 
-/* ---- deep and wide programs ---------------------------------------------------------------- */
+/* ---- deep and wide programs --------------------------------------------- */
 
 static void check_deep(td_task_t *task, void *arg) {
   program_t *p = arg;

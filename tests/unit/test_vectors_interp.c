@@ -33,7 +33,7 @@ typedef struct run {
   int failures;
 } run_t;
 
-/* ---- sources and config --------------------------------------------------------- */
+/* ---- sources and config ------------------------------------------------- */
 
 static uint32_t add_source(run_t *r, const char *path) {
   td_str_t text;
@@ -67,7 +67,7 @@ static bool config_value(void *user, const char *key, bool *out_is_int,
          v->kind == IO_CONFIG_REAL;
 }
 
-/* ---- tensors --------------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------ */
 
 static bool is_wide(tir_mode_t mode, tdsl_dtype_t dtype) {
   return mode == TIR_F64 && dtype == TDSL_DTYPE_F32;
@@ -108,7 +108,7 @@ static void copy_in(run_t *r, tir_mode_t mode, const io_tensor_t *from,
   }
 }
 
-/* ---- dims of an entry --------------------------------------------------------------- */
+/* ---- dims of an entry --------------------------------------------------- */
 
 typedef struct binding {
   const tir_func_t *func;
@@ -146,7 +146,7 @@ static bool bind_dim(binding_t *b, const ix_poly_t *dim, int64_t size) {
   return true;
 }
 
-/* ---- one call ------------------------------------------------------------------------ */
+/* ---- one call ----------------------------------------------------------- */
 
 static void complain(run_t *r, const char *what, const char *detail) {
   r->failures++;
@@ -296,7 +296,7 @@ static void run_case(run_t *r, const tir_module_t *m, const tir_func_t *f,
   compare_all(r, mode, f, &r->c->state, tensors);
 }
 
-/* ---- one program ---------------------------------------------------------------------- */
+/* ---- one program -------------------------------------------------------- */
 
 static const ast_decl_t *find_decl(const ast_file_t *file, const char *fn) {
   for (size_t i = 0; i < file->decl_count; i++)
