@@ -22,28 +22,7 @@ extern "C" {
 typedef struct tdsl_context tdsl_context_t;
 typedef struct tdsl_program tdsl_program_t;
 typedef struct tdsl_error tdsl_error_t;
-
-/* ---- context ----------------------------------------------------------- */
-
-typedef struct tdsl_context_desc_t {
-  uint32_t struct_bytes;
-  uint32_t thread_count;      /* of the CPU pool; 0: the usable cores */
-  tdsl_allocator_t allocator;
-  tdsl_log_t log;
-  tdsl_cancel_t cancel;
-} tdsl_context_desc_t;
-
-#define TDSL_CONTEXT_DESC_INIT { sizeof(tdsl_context_desc_t), 0, { 0, 0 },   \
-                                 { 0, 0 }, { 0, 0 } }
-
-/* desc may be NULL (all defaults). Fails with INVALID_ARGUMENT when
-   struct_bytes is larger than this library knows. */
-TDSL_API tdsl_status_t tdsl_context_create(const tdsl_context_desc_t *desc,
-                                           tdsl_context_t **out_context,
-                                           tdsl_error_t **out_error);
-/* Programs, buffers and executables of it must be gone. No thread of the
-   library outlives it. */
-TDSL_API void tdsl_context_destroy(tdsl_context_t *context);
+typedef struct tdsl_inputs tdsl_inputs_t; /* runtime.h */
 
 /* ---- diagnostics and errors ---------------------------------------------- */
 
@@ -84,6 +63,58 @@ TDSL_API void tdsl_error_release(tdsl_error_t *error);
 
 /* The page of the error index for an id ("E06"), or an empty string. */
 TDSL_API tdsl_string_t tdsl_diagnostic_explain(tdsl_string_t id);
+/* Its title ("dims do not match"), and id number `index` in the order of the
+   error index; empty past the last. */
+TDSL_API tdsl_string_t tdsl_diagnostic_title(tdsl_string_t id);
+TDSL_API tdsl_string_t tdsl_diagnostic_list(uint32_t index);
+
+/* ---- context ----------------------------------------------------------- */
+
+typedef struct tdsl_context_desc_t {
+  uint32_t struct_bytes;
+  uint32_t thread_count;      /* of the CPU pool; 0: TDSL_THREADS, else the
+                                 usable cores */
+  tdsl_allocator_t allocator;
+  tdsl_log_t log;
+  tdsl_cancel_t cancel;
+  tdsl_diagnostic_fn_t diagnostic; /* each message of a call, at its end */
+  void *diagnostic_user;
+} tdsl_context_desc_t;
+
+/* Descriptors: struct_bytes is set, all else zero, which means default. */
+#ifdef __cplusplus
+#define TDSL_CONTEXT_DESC_INIT tdsl_context_desc_init()
+static inline tdsl_context_desc_t tdsl_context_desc_init() {
+  tdsl_context_desc_t desc = tdsl_context_desc_t();
+  desc.struct_bytes = sizeof desc;
+  return desc;
+}
+#else
+#define TDSL_CONTEXT_DESC_INIT { .struct_bytes = sizeof(tdsl_context_desc_t) }
+#endif
+
+/* desc may be NULL (all defaults). Fails with INVALID_ARGUMENT when
+   struct_bytes is larger than this library knows. */
+TDSL_API tdsl_status_t tdsl_context_create(const tdsl_context_desc_t *desc,
+                                           tdsl_context_t **out_context,
+                                           tdsl_error_t **out_error);
+/* What was made from it may still be alive and stays usable; threads of the
+   library end with the last of it. NULL is allowed, as everywhere. */
+TDSL_API void tdsl_context_destroy(tdsl_context_t *context);
+
+/* "0.1.0"; a constant text. */
+TDSL_API tdsl_string_t tdsl_version_get_text(void);
+
+/* Receives pieces of a text in order; each lives for the call. */
+typedef void (*tdsl_text_fn_t)(tdsl_string_t text, void *user);
+
+/* What this build is and what it finds here, as `tdslc version` shows it;
+   where != 0 adds where each library was looked for and every knob with its
+   value (`tdslc doctor`). as_json != 0: one JSON object. */
+TDSL_API tdsl_status_t tdsl_system_describe(tdsl_context_t *context,
+                                            uint32_t where, uint32_t as_json,
+                                            tdsl_text_fn_t text, void *user,
+                                            tdsl_error_t **out_error);
 
 /* ---- compilation ----------------------------------------------------------- */
 
@@ -132,16 +163,36 @@ typedef struct tdsl_compile_desc_t {
   uint32_t argument_count;
   const tdsl_dtype_t *argument_dtypes;
   const int32_t *argument_ranks;
+  /* The same from values given as text; they win over the three above. */
+  const tdsl_inputs_t *inputs;
   tdsl_string_t disable_passes; /* comma-separated, as TDSL_DISABLE_PASS */
+  tdsl_string_t stop_after;   /* pass name, or empty: TDSL_STOP_AFTER */
 } tdsl_compile_desc_t;
 
-/* Sets struct_bytes; all else zero means default. */
+#ifdef __cplusplus
+#define TDSL_COMPILE_DESC_INIT tdsl_compile_desc_init()
+static inline tdsl_compile_desc_t tdsl_compile_desc_init() {
+  tdsl_compile_desc_t desc = tdsl_compile_desc_t();
+  desc.struct_bytes = sizeof desc;
+  return desc;
+}
+#else
 #define TDSL_COMPILE_DESC_INIT { .struct_bytes = sizeof(tdsl_compile_desc_t) }
+#endif
 
 /* Parses and checks only; warnings and errors go to desc->diagnostic. */
 TDSL_API tdsl_status_t tdsl_program_check(tdsl_context_t *context,
                                           const tdsl_compile_desc_t *desc,
                                           tdsl_error_t **out_error);
+/* Functions of the file itself: name, whether it is exported and whether it
+   is a test, in text order. Parses only. */
+typedef void (*tdsl_function_fn_t)(tdsl_string_t name, uint32_t is_exported,
+                                   uint32_t is_test, void *user);
+TDSL_API tdsl_status_t tdsl_source_list(tdsl_context_t *context,
+                                        const tdsl_compile_desc_t *desc,
+                                        tdsl_function_fn_t function,
+                                        void *user,
+                                        tdsl_error_t **out_error);
 /* All the way to a program that can be loaded on the device named. */
 TDSL_API tdsl_status_t tdsl_program_compile(tdsl_context_t *context,
                                             const tdsl_compile_desc_t *desc,
@@ -149,9 +200,6 @@ TDSL_API tdsl_status_t tdsl_program_compile(tdsl_context_t *context,
                                             tdsl_error_t **out_error);
 TDSL_API void tdsl_program_retain(tdsl_program_t *program);
 TDSL_API void tdsl_program_release(tdsl_program_t *program);
-
-/* Receives pieces of a dump in order; the text lives for the call. */
-typedef void (*tdsl_text_fn_t)(tdsl_string_t text, void *user);
 
 /* STAGE is one of the closed list that tdsl_stage_get_list returns ("tir",
    "tir-after=fuse", "kir", "llvm", ...); kernel may be empty. */
@@ -161,7 +209,7 @@ TDSL_API tdsl_status_t tdsl_program_dump(tdsl_context_t *context,
                                          tdsl_string_t kernel,
                                          tdsl_text_fn_t text, void *user,
                                          tdsl_error_t **out_error);
-/* Names of the stages, one a line. */
+/* Names of the stages, one a line; PASS stands for the name of a pass. */
 TDSL_API tdsl_string_t tdsl_stage_get_list(void);
 
 /* Canonical layout of a source text; comments are kept. */

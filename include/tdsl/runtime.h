@@ -54,6 +54,14 @@ tdsl_buffer_get_desc(const tdsl_buffer_t *buffer);
 TDSL_API void *tdsl_buffer_get_data(tdsl_buffer_t *buffer);
 TDSL_API size_t tdsl_buffer_get_bytes(const tdsl_buffer_t *buffer);
 
+/* Element number `index` in row-major order, as binary64 or truncated to an
+   integer; 0 past the end. */
+TDSL_API double tdsl_buffer_read_float(const tdsl_buffer_t *buffer,
+                                       uint64_t index);
+TDSL_API int64_t tdsl_buffer_read_int(const tdsl_buffer_t *buffer,
+                                      uint64_t index);
+TDSL_API uint64_t tdsl_buffer_get_count(const tdsl_buffer_t *buffer);
+
 /* .npy in and out; wanted != UNSET converts where every element is exactly
    representable, else R08. */
 TDSL_API tdsl_status_t tdsl_buffer_load_npy(tdsl_context_t *context,
@@ -64,6 +72,23 @@ TDSL_API tdsl_status_t tdsl_buffer_load_npy(tdsl_context_t *context,
 TDSL_API tdsl_status_t tdsl_buffer_save_npy(const tdsl_buffer_t *buffer,
                                             tdsl_string_t path,
                                             tdsl_error_t **out_error);
+
+/* ---- inputs given as text -------------------------------------------------- */
+
+/* A list of values in the forms of `tdslc run --in`:
+     NAME=VALUE   VALUE a number, true, false, F.npy, F.npz, F.json,
+                  random:SEED or a JSON object in place
+     @=case.json  a whole object of arguments
+     *=random:SEED  every parameter that has neither value nor default
+   NAME is a parameter, or a leaf of one ("m.blk.wq"). */
+TDSL_API tdsl_status_t tdsl_inputs_create(tdsl_context_t *context,
+                                          tdsl_inputs_t **out_inputs,
+                                          tdsl_error_t **out_error);
+/* Reads the files at once. R07 for a malformed form. */
+TDSL_API tdsl_status_t tdsl_inputs_add(tdsl_inputs_t *inputs,
+                                       tdsl_string_t spec,
+                                       tdsl_error_t **out_error);
+TDSL_API void tdsl_inputs_destroy(tdsl_inputs_t *inputs);
 
 /* ---- executables ------------------------------------------------------------ */
 
@@ -105,17 +130,28 @@ TDSL_API tdsl_status_t tdsl_run_set_int(tdsl_run_t *run, uint32_t slot,
 TDSL_API tdsl_status_t tdsl_run_set_float(tdsl_run_t *run, uint32_t slot,
                                           double value,
                                           tdsl_error_t **out_error);
-/* Tensor `name` described by VALUE in one of the textual forms of
-   `tdslc run --in`: a number, F.npy, F.json, random:SEED. For slots whose
-   dims are not known otherwise, `dims` (as --dim) must name them. */
+/* Everything that the inputs name: parameters, leaves of structs; then
+   random values where they say '*=random:SEED'. Values are converted where
+   every element is exactly representable. */
+TDSL_API tdsl_status_t tdsl_run_set_inputs(tdsl_run_t *run,
+                                           const tdsl_inputs_t *inputs,
+                                           tdsl_error_t **out_error);
 
 /* Checks entry conditions, then runs to the end.  Nothing is written if a
    check fails (R ids); after a failure during the run INOUT and OUT contents
    are unspecified. */
 TDSL_API tdsl_status_t tdsl_run_execute(tdsl_run_t *run,
                                         tdsl_error_t **out_error);
-/* Result of an OUT or INOUT slot after a run; borrowed until the next. */
+/* Result of an OUT or INOUT slot after a run; borrowed until the next run,
+   NULL before the first. On the device interp:f64 results of type f32 are
+   f64 here, unrounded. */
 TDSL_API tdsl_buffer_t *tdsl_run_get_buffer(tdsl_run_t *run, uint32_t slot);
+
+/* All results of the last run, then the state (INOUT), as one JSON object
+   in the format of docs/cli.md. */
+TDSL_API tdsl_status_t tdsl_run_write_results(tdsl_run_t *run,
+                                              tdsl_text_fn_t text, void *user,
+                                              tdsl_error_t **out_error);
 
 /* What the last run did, in seconds and bytes. */
 typedef struct tdsl_run_stats_t {

@@ -69,7 +69,6 @@ tdsl_status_t td_task_status(const td_task_t *task) {
                                                   : TDSL_STATUS_INVALID_FILE;
       case 'R': return TDSL_STATUS_INVALID_ARGUMENT;
       case 'B': return TDSL_STATUS_UNAVAILABLE;
-      case 'L': return TDSL_STATUS_LIMIT;
       default: return TDSL_STATUS_INVALID_PROGRAM;
     }
   }

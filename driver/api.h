@@ -1,0 +1,259 @@
+/* api.h: what the files behind the public API share.
+ *
+ * One file a noun: api_context, api_error, api_source, api_compile,
+ * api_program, api_buffer, api_inputs, api_executable, api_run, ...  Every
+ * public function that can fail goes through drv_call, which owns the task of
+ * the call and is the only place that unwinding reaches.
+ *
+ * Objects are counted; each keeps its context alive, so the order in which a
+ * host lets go of them does not matter.  What an object owns lies in an arena
+ * of its own that is detached between calls, or in loose memory of the host's
+ * allocator. */
+#ifndef DRIVER_API_H
+#define DRIVER_API_H
+
+#include <stdatomic.h>
+
+#include <tdsl/tdsl.h>
+
+#include "frontend/parse.h"
+#include "frontend/sem.h"
+#include "ir/tir.h"
+#include "runtime/base/os.h"
+#include "runtime/io/config.h"
+#include "runtime/io/shards.h"
+#include "runtime/io/values.h"
+#include "runtime/plan/plan.h"
+
+/* ---- context ------------------------------------------------------------ */
+
+struct tdsl_context {
+  atomic_uint references; /* the host's, and one of each object */
+  td_host_t host;
+  uint32_t thread_count;
+  tdsl_diagnostic_fn_t diagnostic;
+  void *diagnostic_user;
+};
+
+void drv_context_retain(tdsl_context_t *context);
+void drv_context_release(tdsl_context_t *context);
+
+/* Memory outside arenas, zeroed, for objects; NULL when there is none. */
+void *drv_alloc(tdsl_context_t *context, size_t bytes);
+void drv_free(tdsl_context_t *context, void *data, size_t bytes);
+
+/* One public call. diagnostic NULL: the context's. */
+typedef struct drv_call {
+  tdsl_context_t *context;
+  tdsl_diagnostic_fn_t diagnostic;
+  void *diagnostic_user;
+  /* Sources that reports of this call point into, or NULL. */
+  const td_task_t *sources;
+} drv_call_t;
+
+typedef void (*drv_work_fn)(td_task_t *task, void *arg);
+
+/* Runs work on a task of its own; delivers diagnostics; the status is that of
+ * the unwinding or of the first error reported.  out_error may be NULL. */
+tdsl_status_t drv_call(const drv_call_t *call, drv_work_fn work, void *arg,
+                       tdsl_error_t **out_error);
+/* The same on a task that outlives the call (a program's). */
+tdsl_status_t drv_call_on(td_task_t *task, const drv_call_t *call,
+                          drv_work_fn work, void *arg,
+                          tdsl_error_t **out_error);
+/* A refused argument where there is no task: status and message. */
+tdsl_status_t drv_refuse(tdsl_context_t *context, tdsl_status_t status,
+                         const char *message, tdsl_error_t **out_error);
+/* struct_bytes of a descriptor is one that this library knows. */
+bool drv_is_known(uint32_t struct_bytes, size_t known);
+
+/* ---- sources and compilation -------------------------------------------- */
+
+typedef enum drv_engine {
+  DRV_INTERP, /* TIR interpreter; mode says f32 or f64 */
+  DRV_PLAN,   /* a PLAN on a device of runtime/hal */
+} drv_engine_t;
+
+/* A device string taken apart. */
+typedef struct drv_device {
+  drv_engine_t engine;
+  tir_mode_t mode;
+  const char *name;   /* "cpu", "interp:kir", "null": of runtime/hal */
+  const char *target; /* machine row, or "" for the host's */
+} drv_device_t;
+
+/* B03 for an unknown one, B02 and B04 for one that is not here. */
+bool drv_device_parse(td_task_t *task, td_arena_t *arena, td_str_t text,
+                      drv_device_t *out);
+
+/* State of one compilation; its texts live in `arena`. */
+typedef struct drv_compile {
+  tdsl_context_t *context;
+  const tdsl_compile_desc_t *desc; /* complete: of this library's size */
+  td_task_t *task;
+  td_arena_t *arena;
+  drv_device_t device;
+  td_map_t files;       /* path -> number of the source (as pointer) */
+  io_config_t config;
+  bool has_config;
+  uint32_t source;
+  const ast_file_t *ast;
+  sem_program_t *sem;
+  tir_module_t *tir;
+} drv_compile_t;
+
+/* The descriptor as one of this library's size; false: unknown size. */
+bool drv_desc_read(const tdsl_compile_desc_t *desc, tdsl_compile_desc_t *out);
+void drv_compile_init(drv_compile_t *c, td_task_t *task, td_arena_t *arena,
+                      tdsl_context_t *context,
+                      const tdsl_compile_desc_t *desc);
+/* Each step needs the ones before; false after diagnostics. */
+bool drv_compile_source(drv_compile_t *c);  /* c->source */
+bool drv_compile_parse(drv_compile_t *c);   /* c->ast */
+bool drv_compile_check(drv_compile_t *c, bool need_values); /* c->sem */
+bool drv_compile_lower(drv_compile_t *c);   /* c->tir */
+
+/* Callbacks of sem_check; user is the drv_compile_t. */
+uint32_t drv_import(void *user, td_task_t *task, uint32_t from_file,
+                    const char *name);
+bool drv_config(void *user, const char *key, bool *out_is_int,
+                int64_t *out_int, double *out_float);
+bool drv_config_read(drv_compile_t *c);
+
+/* ---- programs ------------------------------------------------------------ */
+
+struct tdsl_program {
+  atomic_uint references;
+  tdsl_context_t *context;
+  /* Alive as long as the program: names of the IR are interned in it. */
+  td_task_t task;
+  td_arena_t arena;
+  drv_device_t device;
+  tdsl_checks_t checks;
+  tir_module_t *tir;   /* DRV_INTERP */
+  uint32_t entry_count;
+  const plan_entry_t *plans; /* interface of each entry, for any engine */
+  tdsl_entry_t *entries;
+};
+
+/* Makes the program from what was compiled, for its device. */
+void drv_program_build(tdsl_program_t *program, drv_compile_t *c);
+/* Public descriptions from the interfaces. */
+void drv_program_describe(tdsl_program_t *program);
+
+/* ---- buffers ------------------------------------------------------------- */
+
+typedef enum drv_memory {
+  DRV_MEMORY_OWN,    /* drv_alloc'ed */
+  DRV_MEMORY_HOST,   /* the caller's */
+  DRV_MEMORY_DLPACK, /* kept by a managed tensor */
+  DRV_MEMORY_MAPPED, /* inside a file that something else keeps mapped */
+} drv_memory_t;
+
+struct tdsl_buffer {
+  atomic_uint references;
+  tdsl_context_t *context;
+  tdsl_tensor_desc_t desc;
+  tdsl_dtype_t declared; /* of a result that is held wider, else UNSET */
+  void *data;            /* 16-aligned */
+  size_t bytes;
+  drv_memory_t memory;
+  void *owned;           /* what to free; DLPACK: the managed tensor */
+  size_t owned_bytes;
+  bool is_versioned, is_readonly;
+};
+
+/* False if the size overflows. */
+bool drv_tensor_bytes(const tdsl_tensor_desc_t *desc, size_t *out_count,
+                      size_t *out_bytes);
+/* Zeroed, 64-aligned; out of memory unwinds. */
+tdsl_buffer_t *drv_buffer_new(td_task_t *task, tdsl_context_t *context,
+                              const tdsl_tensor_desc_t *desc);
+tdsl_buffer_t *drv_buffer_wrap(td_task_t *task, tdsl_context_t *context,
+                               const tdsl_tensor_desc_t *desc, void *data,
+                               drv_memory_t memory);
+/* Calls the deleter of the managed tensor behind a DLPack buffer. */
+void drv_dlpack_drop(tdsl_buffer_t *buffer);
+/* As formats see it; borrows the data. */
+void drv_buffer_tensor(const tdsl_buffer_t *buffer, io_tensor_t *out);
+
+/* ---- inputs -------------------------------------------------------------- */
+
+struct tdsl_inputs {
+  tdsl_context_t *context;
+  td_arena_t arena;
+  TD_VEC(io_input_t) list;
+};
+
+/* What is known of parameter NAME without running anything: its dtype (UNSET
+ * unknown) and rank (-1 unknown). */
+void drv_inputs_kind(const tdsl_inputs_t *inputs, td_str_t name,
+                     tdsl_dtype_t *out_dtype, int32_t *out_rank);
+
+/* ---- executables, runs --------------------------------------------------- */
+
+struct tdsl_executable {
+  atomic_uint references;
+  tdsl_program_t *program;
+  uint32_t index;        /* of the entry */
+  td_arena_t arena;      /* detached; checkpoint */
+  tdsl_buffer_t **weights; /* by slot, or NULL */
+  io_checkpoint_t *checkpoint; /* open while mapped data are in use */
+};
+
+/* One argument: a buffer, or a scalar by value. */
+typedef struct drv_arg {
+  tdsl_buffer_t *buffer;
+  bool has_scalar;
+  _Alignas(16) unsigned char scalar[16]; /* in the slot's dtype */
+} drv_arg_t;
+
+/* Takes the caller's reference of buffer, which may be NULL. */
+void drv_arg_set(drv_arg_t *arg, tdsl_buffer_t *buffer);
+void drv_weights_release(tdsl_executable_t *exe);
+
+struct tdsl_run {
+  tdsl_executable_t *exe;
+  td_arena_t arena;      /* detached; args and tables */
+  drv_arg_t *args;       /* by slot, as the host set them */
+  tdsl_buffer_t **results; /* OUT made by us; INOUT of interp:f64 */
+  bool has_run;
+  tdsl_run_stats_t stats;
+  int64_t *dims;         /* of the last run */
+};
+
+/* A slot's tensor for one run, whatever its origin. data NULL: an OUT slot
+ * that nobody has bound. */
+typedef struct drv_value {
+  tdsl_tensor_desc_t desc;
+  void *data;
+  size_t count, bytes;
+  bool is_bound;     /* IN, INOUT: always after drv_entry_check */
+  bool is_readonly;
+  int32_t from_slot; /* stands in for this slot through `else`, or -1 */
+} drv_value_t;
+
+/* Arguments as set, then weights; by slot. */
+void drv_run_values(tdsl_run_t *run, drv_value_t *values);
+/* Memory for result s, that of the last run if nobody else holds it. */
+tdsl_buffer_t *drv_run_result(td_task_t *task, tdsl_run_t *run, uint32_t s,
+                              const tdsl_tensor_desc_t *desc);
+bool drv_run_interp(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
+                    drv_value_t *values);
+
+/* Binds dims and checks what language.md 14 asks before anything runs: R01 to
+ * R04, R07 to R09.  values: by slot; those without a value are completed by
+ * defaults and `else`.  dims: dim_count of the entry. */
+bool drv_entry_check(td_task_t *task, td_arena_t *arena,
+                     const plan_entry_t *entry, tdsl_checks_t checks,
+                     drv_value_t *values, int64_t *dims);
+/* Binds what the values given so far determine; *bound says which. Reports
+ * nothing. */
+void drv_entry_bind(const plan_entry_t *entry, const drv_value_t *values,
+                    int64_t *dims, bool *bound);
+/* Dims of a slot under bound dims; false if one is unknown. */
+bool drv_slot_dims(const plan_entry_t *entry, const plan_slot_t *slot,
+                   const int64_t *dims, const bool *bound,
+                   tdsl_tensor_desc_t *out);
+
+#endif

@@ -1,0 +1,238 @@
+/* cmd_run.c: tdslc run FILE and tdslc run --tests FILE */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "driver/run.h"
+
+double cli_now(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void close_job(cli_job_t *job) {
+  tdsl_run_destroy(job->run);
+  tdsl_executable_release(job->exe);
+  tdsl_program_release(job->program);
+  tdsl_inputs_destroy(job->inputs);
+  cli_desc_free(&job->desc);
+}
+
+/* ---- which function ------------------------------------------------------------ */
+
+typedef struct choice {
+  tdsl_string_t only; /* points into text */
+  char text[256];
+  int exported, functions;
+} choice_t;
+
+static void see_function(tdsl_string_t name, uint32_t is_exported,
+                         uint32_t is_test, void *user) {
+  choice_t *c = user;
+  if (is_test) return;
+  c->functions++;
+  if (!is_exported) return;
+  c->exported++;
+  if (name.length < sizeof c->text) {
+    memcpy(c->text, name.data, name.length);
+    c->only = (tdsl_string_t){c->text, name.length};
+  }
+}
+
+static void print_function(tdsl_string_t name, uint32_t is_exported,
+                           uint32_t is_test, void *user) {
+  (void)user;
+  if (is_test) return;
+  (void)fprintf(stderr, "  %.*s%s\n", (int)name.length, name.data,
+                is_exported ? "" : " (not exported)");
+}
+
+/* The exported function if there is one only. */
+static int choose_entry(cli_t *cli, cli_job_t *job, choice_t *c) {
+  tdsl_error_t *error;
+  if (job->desc.entry.length > 0) return CLI_OK;
+  tdsl_status_t status = tdsl_source_list(cli->context, &job->desc,
+                                          see_function, c, &error);
+  int code = cli_end(cli, status, error);
+  if (code != CLI_OK) return code;
+  if (c->exported == 1) {
+    job->desc.entry = c->only;
+    return CLI_OK;
+  }
+  cli_usage(cli, c->exported > 1 ? "several functions are exported: --entry "
+                                   "NAME"
+                                 : "no function is exported: --entry NAME");
+  (void)tdsl_source_list(cli->context, &job->desc, print_function, NULL,
+                         NULL);
+  return CLI_USAGE;
+}
+
+/* ---- one run -------------------------------------------------------------------- */
+
+static int read_inputs(cli_t *cli, cli_job_t *job) {
+  tdsl_error_t *error;
+  int code = cli_end(
+      cli, tdsl_inputs_create(cli->context, &job->inputs, &error), error);
+  for (int i = 0; i < cli_count(cli, CLI_OPT_IN) && code == CLI_OK; i++) {
+    tdsl_string_t spec = cli_text(cli_each(cli, CLI_OPT_IN, i));
+    code = cli_end(cli, tdsl_inputs_add(job->inputs, spec, &error), error);
+  }
+  job->desc.inputs = job->inputs;
+  return code;
+}
+
+static int compile(cli_t *cli, cli_job_t *job) {
+  tdsl_error_t *error;
+  double start = cli_now();
+  tdsl_status_t status = tdsl_program_compile(cli->context, &job->desc,
+                                              &job->program, &error);
+  int code = cli_end(cli, status, error);
+  job->compile_seconds = cli_now() - start;
+  return code;
+}
+
+static int prepare(cli_t *cli, cli_job_t *job) {
+  tdsl_error_t *error;
+  job->entry = tdsl_program_find_entry(job->program, job->desc.entry);
+  if (job->entry == NULL) return CLI_WRONG; /* was reported */
+  int code = cli_end(cli, tdsl_executable_create(job->program, job->entry,
+                                                 &job->exe, &error),
+                     error);
+  if (code == CLI_OK && job->desc.weights.length > 0) {
+    code = cli_end(cli, tdsl_executable_bind_weights(
+                            job->exe, job->desc.weights,
+                            cli_has(cli, CLI_OPT_STRICT),
+                            cli_has(cli, CLI_OPT_CONVERT), &error),
+                   error);
+  }
+  if (code == CLI_OK) {
+    code = cli_end(cli, tdsl_run_create(job->exe, &job->run, &error), error);
+  }
+  if (code == CLI_OK) {
+    code = cli_end(cli, tdsl_run_set_inputs(job->run, job->inputs, &error),
+                   error);
+  }
+  return code;
+}
+
+static int execute(cli_t *cli, cli_job_t *job) {
+  for (long i = 0; i < job->repeat; i++) {
+    tdsl_error_t *error;
+    tdsl_run_stats_t stats = {.struct_bytes = sizeof stats};
+    int code = cli_end(cli, tdsl_run_execute(job->run, &error), error);
+    if (code != CLI_OK) return code;
+    (void)tdsl_run_get_stats(job->run, &stats);
+    job->total_seconds += stats.seconds;
+    if (i == 0 || stats.seconds < job->best_seconds) {
+      job->best_seconds = stats.seconds;
+    }
+  }
+  return CLI_OK;
+}
+
+static void print_time(FILE *to, double seconds) {
+  if (seconds < 1e-3) (void)fprintf(to, "%.1f us", seconds * 1e6);
+  else if (seconds < 1) (void)fprintf(to, "%.2f ms", seconds * 1e3);
+  else (void)fprintf(to, "%.3f s", seconds);
+}
+
+static void print_times(const cli_job_t *job, FILE *to) {
+  (void)fprintf(to, "compiled in ");
+  print_time(to, job->compile_seconds);
+  (void)fprintf(to, ", ran in ");
+  print_time(to, job->best_seconds);
+  if (job->repeat > 1) {
+    (void)fprintf(to, " (best of %ld, mean ", job->repeat);
+    print_time(to, job->total_seconds / (double)job->repeat);
+    (void)fprintf(to, ")");
+  }
+  (void)fprintf(to, "\n");
+}
+
+static bool read_repeat(cli_t *cli, cli_job_t *job) {
+  const char *text = cli_value(cli, CLI_OPT_REPEAT);
+  char *end;
+  job->repeat = 1;
+  if (text == NULL) return true;
+  errno = 0;
+  job->repeat = strtol(text, &end, 10);
+  if (errno == 0 && *end == '\0' && job->repeat > 0) return true;
+  cli_usage(cli, "--repeat is a positive integer, not '%s'", text);
+  return false;
+}
+
+static int run_entry(cli_t *cli, cli_job_t *job) {
+  choice_t choice = {0};
+  int code = choose_entry(cli, job, &choice);
+  if (code == CLI_OK) code = read_inputs(cli, job);
+  if (code == CLI_OK) code = compile(cli, job);
+  if (code == CLI_OK) code = prepare(cli, job);
+  if (code == CLI_OK) code = execute(cli, job);
+  if (code != CLI_OK) return code;
+  if (cli_has(cli, CLI_OPT_OUT)) {
+    code = cli_write_results(cli, job);
+    if (job->repeat > 1) print_times(job, stdout);
+  } else {
+    cli_print_table(job);
+    print_times(job, stdout);
+  }
+  return code;
+}
+
+/* ---- tests ------------------------------------------------------------------------ */
+
+static int run_test(cli_t *cli, cli_job_t *job, const tdsl_entry_t *entry) {
+  tdsl_executable_t *exe = NULL;
+  tdsl_run_t *run = NULL;
+  tdsl_error_t *error;
+  int code = cli_end(
+      cli, tdsl_executable_create(job->program, entry, &exe, &error), error);
+  if (code == CLI_OK) {
+    code = cli_end(cli, tdsl_run_create(exe, &run, &error), error);
+  }
+  if (code == CLI_OK) code = cli_end(cli, tdsl_run_execute(run, &error), error);
+  tdsl_run_destroy(run);
+  tdsl_executable_release(exe);
+  return code;
+}
+
+/* Each on its own: one that fails does not stop the others. */
+static int run_tests(cli_t *cli, cli_job_t *job) {
+  job->desc.tests = 1;
+  job->desc.checks = TDSL_CHECKS_ALL;
+  int code = compile(cli, job), passed = 0, failed = 0;
+  if (code != CLI_OK) return code;
+  uint32_t count = tdsl_program_get_entry_count(job->program);
+  for (uint32_t i = 0; i < count; i++) {
+    const tdsl_entry_t *entry = tdsl_program_get_entry(job->program, i);
+    if (!entry->is_test) continue;
+    int one = run_test(cli, job, entry);
+    (void)printf("%s %.*s\n", one == CLI_OK ? "ok" : "FAILED",
+                 (int)entry->name.length, entry->name.data);
+    if (one == CLI_OK) passed++;
+    else failed++;
+    if (one > code) code = one;
+  }
+  (void)printf("%d passed, %d failed\n", passed, failed);
+  return code;
+}
+
+int cli_do_RUN(cli_t *cli) {
+  cli_job_t job = {0};
+  if (cli->operand_count != 1) return cli_usage(cli, "one file is wanted");
+  if (!cli_desc(cli, &job.desc)) return CLI_USAGE;
+  job.desc.file = cli_text(cli->operands[0]);
+  if (!read_repeat(cli, &job)) {
+    cli_desc_free(&job.desc);
+    return CLI_USAGE;
+  }
+  int code = cli_open(cli);
+  if (code == CLI_OK) {
+    code = cli_has(cli, CLI_OPT_TESTS) ? run_tests(cli, &job)
+                                       : run_entry(cli, &job);
+  }
+  close_job(&job);
+  return cli_verdict(cli, code);
+}

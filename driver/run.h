@@ -1,0 +1,26 @@
+/* run.h: what the files of `tdslc run` share. */
+#ifndef DRIVER_RUN_H
+#define DRIVER_RUN_H
+
+#include "driver/options.h"
+
+/* Everything that must be given back, in the order of its making. */
+typedef struct cli_job {
+  tdsl_compile_desc_t desc;
+  tdsl_inputs_t *inputs;
+  tdsl_program_t *program;
+  const tdsl_entry_t *entry;
+  tdsl_executable_t *exe;
+  tdsl_run_t *run;
+  double compile_seconds, best_seconds, total_seconds;
+  long repeat;
+} cli_job_t;
+
+double cli_now(void); /* seconds of a clock that only goes forward */
+
+/* One line an output: name, type, shape, range, first values. */
+void cli_print_table(const cli_job_t *job);
+/* --out: F.json and NAME=F.npy, an exit code. */
+int cli_write_results(cli_t *cli, const cli_job_t *job);
+
+#endif
