@@ -127,9 +127,11 @@ static void update_elements(lo_t *lo, const sem_stmt_t *s) {
                     .body = lo_elem(lo, s->value,
                                     s->value->type.rank == 0 ? NULL : at),
                     .guard = lo->guard};
+  /* `where` is the update's own: what may have to be made of the old version
+   * is for all tuples. */
+  lo->guard = outer;
   lo_emit_update(lo, cell, &spec, count, subs, s->is_accumulate,
                  s->is_distinct);
-  lo->guard = outer;
 }
 
 /* The name that messages and dumps use for what the statement makes. */
