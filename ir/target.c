@@ -6,8 +6,9 @@
 #endif
 
 static const ir_target_t rows[] = {
-#define CPU(id, name, cpu, features, lanes, registers, mr, nr, mc, nc, kc) \
-  {name, cpu, features, lanes, registers, mr, nr, mc, nc, kc},
+#define CPU(id, name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, \
+            nc, kc)                                                           \
+  {name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, nc, kc},
 #include "ir/target.def"
 };
 

@@ -13,6 +13,7 @@ typedef struct ir_target {
   const char *llvm_cpu;  /* -mcpu of the emitter */
   const char *features;
   uint32_t lanes, registers;
+  bool has_fma, has_f16c;
   uint32_t mr, nr, mc, nc, kc;
 } ir_target_t;
 

@@ -97,7 +97,7 @@ static LLVMValueRef decode_small(cgl_t *g, LLVMValueRef u, uint32_t sign_bit,
 }
 
 static LLVMValueRef decode_f16(cgl_t *g, LLVMValueRef bits) {
-  if (g->has_f16c) {
+  if (g->target->has_f16c) {
     LLVMTypeRef half = LLVMHalfTypeInContext(g->context);
     LLVMValueRef h =
         LLVMBuildBitCast(g->builder, bits, cgl_like(half, bits), "");
@@ -174,7 +174,7 @@ static LLVMValueRef round_magnitude(cgl_t *g, LLVMValueRef magnitude,
 }
 
 static LLVMValueRef encode_f16(cgl_t *g, LLVMValueRef v) {
-  if (g->has_f16c) {
+  if (g->target->has_f16c) {
     LLVMTypeRef half = LLVMHalfTypeInContext(g->context);
     LLVMValueRef h = LLVMBuildFPTrunc(g->builder, v, cgl_like(half, v), "");
     LLVMValueRef bits =

@@ -20,7 +20,6 @@ typedef struct cgl {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef builder;
-  bool has_f16c;
   LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr, nothing;
   /* the kernel being emitted */
   const kir_kernel_t *kernel;

@@ -30,7 +30,7 @@ static LLVMValueRef fdiv(cgl_t *g, LLVMValueRef a, LLVMValueRef b) {
  * function; polynomials here do not need its single rounding. */
 static LLVMValueRef mad(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
                         LLVMValueRef c) {
-  if (g->target->lanes == 4 && g->target->registers == 16) {
+  if (!g->target->has_fma) {
     return fadd(g, fmul(g, a, b), c);
   }
   LLVMValueRef args[3] = {a, b, c};
@@ -112,9 +112,17 @@ static LLVMValueRef exp_ends(cgl_t *g, LLVMValueRef x, LLVMValueRef r,
   return pick(g, LLVMBuildFCmp(g->builder, LLVMRealUNO, x, x, ""), x, r);
 }
 
+static LLVMValueRef exp2_core(cgl_t *g, LLVMValueRef t);
+
 /* Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low
  * bits; the rest f is exact up to the second constant of log2 e. */
 static LLVMValueRef exp_f32(cgl_t *g, LLVMValueRef x) {
+  if (!g->target->has_fma) { /* the rest would not be exact */
+    LLVMValueRef wide = to_f64(g, x);
+    LLVMValueRef t = fmul(g, wide, constant(g, 1.4426950408889634, wide));
+    LLVMValueRef r = to_f32(g, exp2_core(g, t));
+    return pick(g, LLVMBuildFCmp(g->builder, LLVMRealUNO, x, x, ""), x, r);
+  }
   const double magic = 12582912.0, hi = 1.44269502, lo = 1.92596299e-8;
   LLVMValueRef m = constant(g, magic, x);
   LLVMValueRef z = mad(g, x, constant(g, hi, x), m);
@@ -135,13 +143,13 @@ static LLVMValueRef exp2_of_f32(cgl_t *g, LLVMValueRef x) {
   return exp_ends(g, x, scale_by_bits(g, p, z), -126.0, 127.9999962);
 }
 
-/* |x| < 0.7: odd polynomial, relative error 1.4e-8; else 1 - 2/(e^2x + 1). */
+/* |x| < 0.7: x + x p(x^2), relative error 1.4e-8; else 1 - 2/(e^2x + 1). */
 static LLVMValueRef tanh_f32(cgl_t *g, LLVMValueRef x) {
-  static const double c[] = {0.999999986,   -0.33333122,  0.133282269,
-                             -0.0535124742, 0.0199865136, -0.00505227268};
+  static const double c[] = {0.999999986 - 1, -0.33333122,  0.133282269,
+                             -0.0535124742,   0.0199865136, -0.00505227268};
   LLVMValueRef a = absolute(g, x);
   LLVMValueRef s = fmul(g, x, x);
-  LLVMValueRef small = fmul(g, x, polynomial(g, c, 6, s));
+  LLVMValueRef small = mad(g, x, polynomial(g, c, 6, s), x);
   LLVMValueRef e = exp_f32(g, fadd(g, a, a));
   LLVMValueRef one = constant(g, 1, x);
   LLVMValueRef large =
@@ -151,18 +159,18 @@ static LLVMValueRef tanh_f32(cgl_t *g, LLVMValueRef x) {
   return pick(g, LLVMBuildFCmp(g->builder, LLVMRealUNO, x, x, ""), x, r);
 }
 
-/* |x| < 1: odd polynomial, relative error 3.2e-11 before rounding; else
+/* |x| < 1: x + x p(x^2), relative error 3.2e-11 before rounding; else
  * 1 - exp(-x q(x)) with q fitted on 0.95 .. 4.1; beyond, 1. */
 static LLVMValueRef erf_f32(cgl_t *g, LLVMValueRef x) {
   static const double near_zero[] = {
-      1.12837917,    -0.376126385,    0.112837827,    -0.0268654458,
+      1.12837917 - 1, -0.376126385,   0.112837827,    -0.0268654458,
       0.00522107486, -0.000848471121, 0.000112705427, -9.68013123e-06};
   static const double far[] = {1.1286657,       0.635082016,  0.106350593,
                                -0.0238592964,   0.00368811987,
                                -0.000333963196, 1.23397517e-05};
   LLVMValueRef a = absolute(g, x);
   LLVMValueRef s = fmul(g, x, x);
-  LLVMValueRef small = fmul(g, x, polynomial(g, near_zero, 8, s));
+  LLVMValueRef small = mad(g, x, polynomial(g, near_zero, 8, s), x);
   LLVMValueRef limit = constant(g, 4.1, x);
   LLVMValueRef t =
       pick(g, test(g, LLVMRealOLT, a, 4.1), a, limit);

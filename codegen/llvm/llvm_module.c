@@ -124,8 +124,6 @@ void cgl_compile(td_task_t *task, td_arena_t *arena,
   g->task = task;
   g->arena = scratch;
   g->target = target;
-  g->has_f16c = strcmp(target->name, "x86-64-v3") == 0 ||
-                strcmp(target->name, "x86-64-v4") == 0;
   g->context = foreign->context = LLVMContextCreate();
   g->module = foreign->module =
       LLVMModuleCreateWithNameInContext("tdsl", g->context);
