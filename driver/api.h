@@ -20,6 +20,7 @@
 #include "frontend/sem.h"
 #include "ir/tir.h"
 #include "runtime/base/os.h"
+#include "runtime/hal/exec.h"
 #include "runtime/io/config.h"
 #include "runtime/io/shards.h"
 #include "runtime/io/values.h"
@@ -204,8 +205,8 @@ struct tdsl_executable {
 /* One argument: a buffer, or a scalar by value. */
 typedef struct drv_arg {
   tdsl_buffer_t *buffer;
-  bool has_scalar;
-  _Alignas(16) unsigned char scalar[16]; /* in the slot's dtype */
+  bool is_value;
+  plan_number_t number;
 } drv_arg_t;
 
 /* Takes the caller's reference of buffer, which may be NULL. */
@@ -217,40 +218,29 @@ struct tdsl_run {
   td_arena_t arena;      /* detached; args and tables */
   drv_arg_t *args;       /* by slot, as the host set them */
   tdsl_buffer_t **results; /* OUT made by us; INOUT of interp:f64 */
+  hal_binding_t binding; /* DRV_INTERP: tables of the entry check */
   bool has_run;
   tdsl_run_stats_t stats;
-  int64_t *dims;         /* of the last run */
 };
 
-/* A slot's tensor for one run, whatever its origin. data NULL: an OUT slot
- * that nobody has bound. */
-typedef struct drv_value {
-  tdsl_tensor_desc_t desc;
-  void *data;
-  size_t count, bytes;
-  bool is_bound;     /* IN, INOUT: always after drv_entry_check */
-  bool is_readonly;
-  int32_t from_slot; /* stands in for this slot through `else`, or -1 */
-} drv_value_t;
-
 /* Arguments as set, then weights; by slot. */
-void drv_run_values(tdsl_run_t *run, drv_value_t *values);
+void drv_run_args(tdsl_run_t *run, hal_arg_t *args);
 /* Memory for result s, that of the last run if nobody else holds it. */
 tdsl_buffer_t *drv_run_result(td_task_t *task, tdsl_run_t *run, uint32_t s,
                               const tdsl_tensor_desc_t *desc);
 bool drv_run_interp(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
-                    drv_value_t *values);
+                    const hal_arg_t *args);
+bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
+                  const hal_arg_t *args);
 
-/* Binds dims and checks what language.md 14 asks before anything runs: R01 to
- * R04, R07 to R09.  values: by slot; those without a value are completed by
- * defaults and `else`.  dims: dim_count of the entry. */
-bool drv_entry_check(td_task_t *task, td_arena_t *arena,
-                     const plan_entry_t *entry, tdsl_checks_t checks,
-                     drv_value_t *values, int64_t *dims);
-/* Binds what the values given so far determine; *bound says which. Reports
- * nothing. */
-void drv_entry_bind(const plan_entry_t *entry, const drv_value_t *values,
+/* Binds what the arguments given so far determine; bound says which.
+ * Reports nothing. */
+void drv_entry_bind(const plan_entry_t *entry, const hal_arg_t *args,
                     int64_t *dims, bool *bound);
+/* Values of dims that no rule of the entry binds, for hal_bind; NULL: rules
+ * bind all of them. */
+const int64_t *drv_entry_preset(td_arena_t *arena, const plan_entry_t *entry,
+                                const hal_arg_t *args);
 /* Dims of a slot under bound dims; false if one is unknown. */
 bool drv_slot_dims(const plan_entry_t *entry, const plan_slot_t *slot,
                    const int64_t *dims, const bool *bound,

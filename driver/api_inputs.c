@@ -183,7 +183,7 @@ static void set_scalar(filler_t *f, const io_input_t *in) {
 
 static bool has_value(const filler_t *f, uint32_t s) {
   const drv_arg_t *arg = &f->run->args[s];
-  if (arg->buffer != NULL || arg->has_scalar) return true;
+  if (arg->buffer != NULL || arg->is_value) return true;
   tdsl_buffer_t **weights = f->run->exe->weights;
   return weights != NULL && weights[s] != NULL;
 }
@@ -237,12 +237,11 @@ static void draw(filler_t *f, uint32_t s, int64_t seed, int64_t param,
                        slot->has_range, lo, hi);
 }
 
-/* Values seen so far as they will be at entry; only their shapes matter. */
-static drv_value_t *known_values(filler_t *f) {
-  drv_value_t *values =
-      TD_NEW_ARRAY(&f->arena, drv_value_t, f->entry->slot_count + 1);
-  drv_run_values(f->run, values);
-  return values;
+static const hal_arg_t *known_args(filler_t *f) {
+  hal_arg_t *args =
+      TD_NEW_ARRAY(&f->arena, hal_arg_t, f->entry->slot_count + 1);
+  drv_run_args(f->run, args);
+  return args;
 }
 
 static void fill_random(filler_t *f) {
@@ -251,7 +250,7 @@ static void fill_random(filler_t *f) {
   bool *bound = TD_NEW_ARRAY(&f->arena, bool, n + 1);
   int64_t param = -1, leaf = 0;
   td_str_t last = {0};
-  drv_entry_bind(f->entry, known_values(f), dims, bound);
+  drv_entry_bind(f->entry, known_args(f), dims, bound);
   for (uint32_t s = 0; s < f->entry->slot_count; s++) {
     int64_t seed;
     if (!is_input(f, s)) continue;

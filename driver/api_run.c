@@ -16,7 +16,7 @@ static drv_call_t frame_of(const tdsl_run_t *run) {
 void drv_arg_set(drv_arg_t *arg, tdsl_buffer_t *buffer) {
   tdsl_buffer_release(arg->buffer);
   arg->buffer = buffer;
-  arg->has_scalar = false;
+  arg->is_value = false;
 }
 
 /* ---- life ------------------------------------------------------------------- */
@@ -25,9 +25,7 @@ typedef struct run_call {
   tdsl_run_t *run;
   uint32_t slot;
   tdsl_buffer_t *buffer;
-  bool is_real;
-  int64_t integer;
-  double real;
+  plan_number_t number;
 } run_call_t;
 
 static void create_work(td_task_t *task, void *arg) {
@@ -37,7 +35,7 @@ static void create_work(td_task_t *task, void *arg) {
   run->args = TD_NEW_ARRAY(&run->arena, drv_arg_t, e->slot_count + 1);
   run->results =
       TD_NEW_ARRAY(&run->arena, tdsl_buffer_t *, e->slot_count + 1);
-  run->dims = TD_NEW_ARRAY(&run->arena, int64_t, e->var_count + 1);
+  hal_binding_init(&run->binding, &run->arena, NULL, e);
   td_arena_detach(&run->arena);
 }
 
@@ -116,28 +114,14 @@ static void set_scalar_work(td_task_t *task, void *arg) {
     return;
   }
   drv_arg_t *to = &c->run->args[c->slot];
-  bool is_float = td_dtype_is_float(slot->dtype);
-  if (c->is_real && !is_float) {
-    td_diag(task, TD_R07, slot->loc, "%s: is %s, not a float", slot->name,
-            td_dtype_name(slot->dtype));
-    return;
-  }
-  bool fits = is_float || (c->integer >= td_dtype_min(slot->dtype) &&
-                           c->integer <= td_dtype_max(slot->dtype));
-  if (!fits) {
-    td_diag(task, TD_R07, slot->loc, "%s: %lld is no value of type %s",
-            slot->name, (long long)c->integer, td_dtype_name(slot->dtype));
-    return;
-  }
   drv_arg_set(to, NULL);
-  if (c->is_real) td_store_f64(slot->dtype, to->scalar, c->real);
-  else td_store_i64(slot->dtype, to->scalar, c->integer);
-  to->has_scalar = true;
+  to->number = c->number;
+  to->is_value = true;
 }
 
 tdsl_status_t tdsl_run_set_int(tdsl_run_t *run, uint32_t slot, int64_t value,
                                tdsl_error_t **out_error) {
-  run_call_t c = {.run = run, .slot = slot, .integer = value};
+  run_call_t c = {.run = run, .slot = slot, .number = {.i = value}};
   drv_call_t call = frame_of(run);
   return drv_call(&call, set_scalar_work, &c, out_error);
 }
@@ -145,40 +129,35 @@ tdsl_status_t tdsl_run_set_int(tdsl_run_t *run, uint32_t slot, int64_t value,
 tdsl_status_t tdsl_run_set_float(tdsl_run_t *run, uint32_t slot, double value,
                                  tdsl_error_t **out_error) {
   run_call_t c = {
-      .run = run, .slot = slot, .is_real = true, .real = value};
+      .run = run, .slot = slot, .number = {.is_real = true, .r = value}};
   drv_call_t call = frame_of(run);
   return drv_call(&call, set_scalar_work, &c, out_error);
 }
 
 /* ---- the call ------------------------------------------------------------------ */
 
-static void from_buffer(const tdsl_buffer_t *b, drv_value_t *out) {
-  *out = (drv_value_t){.desc = b->desc,
-                       .data = b->data,
-                       .bytes = b->bytes,
-                       .count = (size_t)tdsl_buffer_get_count(b),
-                       .is_bound = true,
-                       .is_readonly = b->is_readonly,
-                       .from_slot = -1};
+static void from_buffer(const tdsl_buffer_t *b, hal_arg_t *out) {
+  *out = (hal_arg_t){.is_set = true,
+                     .is_read_only = b->is_readonly,
+                     .dtype = b->desc.dtype,
+                     .rank = b->desc.rank,
+                     .data = b->data};
+  for (uint32_t d = 0; d < b->desc.rank; d++) out->dims[d] = b->desc.dims[d];
 }
 
-void drv_run_values(tdsl_run_t *run, drv_value_t *values) {
+void drv_run_args(tdsl_run_t *run, hal_arg_t *args) {
   const plan_entry_t *e = entry_of(run);
   tdsl_buffer_t *const *weights = run->exe->weights;
   for (uint32_t s = 0; s < e->slot_count; s++) {
-    drv_arg_t *arg = &run->args[s];
-    values[s] = (drv_value_t){.from_slot = -1};
+    const drv_arg_t *arg = &run->args[s];
+    args[s] = (hal_arg_t){0};
     if (arg->buffer != NULL) {
-      from_buffer(arg->buffer, &values[s]);
-    } else if (arg->has_scalar) {
-      values[s] = (drv_value_t){.desc = {.dtype = e->slots[s].dtype},
-                                .data = arg->scalar,
-                                .count = 1,
-                                .bytes = td_dtype_bytes(e->slots[s].dtype),
-                                .is_bound = true,
-                                .from_slot = -1};
+      from_buffer(arg->buffer, &args[s]);
+    } else if (arg->is_value) {
+      args[s] = (hal_arg_t){
+          .is_set = true, .is_value = true, .number = arg->number};
     } else if (weights != NULL && weights[s] != NULL) {
-      from_buffer(weights[s], &values[s]);
+      from_buffer(weights[s], &args[s]);
     }
   }
 }
@@ -211,20 +190,14 @@ static void execute_work(td_task_t *task, void *arg) {
   const plan_entry_t *e = entry_of(run);
   td_arena_t arena;
   td_arena_init(&arena, task);
-  drv_value_t *values = TD_NEW_ARRAY(&arena, drv_value_t, e->slot_count + 1);
+  hal_arg_t *args = TD_NEW_ARRAY(&arena, hal_arg_t, e->slot_count + 1);
   run->has_run = false;
-  task->stage = "entry";
-  drv_run_values(run, values);
-  if (!drv_entry_check(task, &arena, e, run->exe->program->checks, values,
-                       run->dims)) {
-    return;
-  }
-  task->stage = "run";
-  uint64_t start = td_os_now_ns();
   run->stats = (tdsl_run_stats_t){0};
-  if (!drv_run_interp(task, &arena, run, values)) return;
-  run->stats.seconds = (double)(td_os_now_ns() - start) * 1e-9;
-  run->has_run = true;
+  task->stage = "run";
+  drv_run_args(run, args);
+  bool is_plan = run->exe->program->device.engine == DRV_PLAN;
+  run->has_run = is_plan ? drv_run_plan(task, &arena, run, args)
+                         : drv_run_interp(task, &arena, run, args);
   td_arena_free_all(&arena);
 }
 

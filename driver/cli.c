@@ -45,7 +45,7 @@ int cli_open(cli_t *cli) {
   desc.diagnostic_user = cli;
   desc.log.function = show_log;
   return cli_end(cli, tdsl_context_create(&desc, &cli->context, &error),
-                 error);
+                 &error);
 }
 
 static int code_of(tdsl_status_t status) {
@@ -66,20 +66,21 @@ static int code_of(tdsl_status_t status) {
 }
 
 /* Diagnostics have been shown; a failure without any has its message. */
-int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t *error) {
-  bool is_told = false;
-  uint32_t count = tdsl_error_get_diagnostic_count(error);
+int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t **error) {
+  bool is_ours = status == TDSL_STATUS_INTERNAL;
+  uint32_t told = 0, count = tdsl_error_get_diagnostic_count(*error);
   for (uint32_t i = 0; i < count; i++) {
-    is_told |= tdsl_error_get_diagnostic(error, i)->severity ==
-               TDSL_SEVERITY_ERROR;
+    told += tdsl_error_get_diagnostic(*error, i)->severity ==
+            TDSL_SEVERITY_ERROR;
   }
-  if (status != TDSL_STATUS_OK && (!is_told || status == TDSL_STATUS_INTERNAL)) {
-    tdsl_string_t text = tdsl_error_get_message(error);
+  if (status != TDSL_STATUS_OK && (told == 0 || is_ours)) {
+    tdsl_string_t text = tdsl_error_get_message(*error);
     if (text.length == 0) text = tdsl_status_get_name(status);
     cli->errors++;
     (void)fprintf(stderr, "tdslc: %.*s\n", (int)text.length, text.data);
   }
-  tdsl_error_release(error);
+  tdsl_error_release(*error);
+  *error = NULL;
   return code_of(status);
 }
 

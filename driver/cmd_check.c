@@ -11,7 +11,7 @@ int cli_do_CHECK(cli_t *cli) {
     tdsl_error_t *error;
     desc.file = cli_text(cli->operands[i]);
     tdsl_status_t status = tdsl_program_check(cli->context, &desc, &error);
-    int one = cli_end(cli, status, error);
+    int one = cli_end(cli, status, &error);
     if (one > code) code = one;
     if (one == CLI_OK && cli_has(cli, CLI_OPT_VERBOSE)) {
       (void)fprintf(stderr, "%s: no errors\n", cli->operands[i]);

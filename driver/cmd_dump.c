@@ -22,7 +22,7 @@ int cli_do_DUMP(cli_t *cli) {
     tdsl_status_t status = tdsl_program_dump(
         cli->context, &desc, cli_text(cli->operands[0]),
         cli_text(cli_value(cli, CLI_OPT_KERNEL)), cli_put, sink.file, &error);
-    code = cli_end(cli, status, error);
+    code = cli_end(cli, status, &error);
     int closed = cli_sink_close(cli, &sink, code == CLI_OK);
     if (code == CLI_OK) code = closed;
   }

@@ -49,7 +49,7 @@ static int format(cli_t *cli, const char *path, const text_t *in) {
   tdsl_status_t status =
       tdsl_source_format(cli->context, cli_text(is_stdin ? "<stdin>" : path),
                          source, take, &out, &error);
-  int code = cli_end(cli, status, error);
+  int code = cli_end(cli, status, &error);
   bool same = out.length == in->length &&
               (out.length == 0 || memcmp(out.data, in->data, out.length) == 0);
   if (code == CLI_OK && cli_has(cli, CLI_OPT_FMT_CHECK)) {

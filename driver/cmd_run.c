@@ -55,7 +55,7 @@ static int choose_entry(cli_t *cli, cli_job_t *job, choice_t *c) {
   if (job->desc.entry.length > 0) return CLI_OK;
   tdsl_status_t status = tdsl_source_list(cli->context, &job->desc,
                                           see_function, c, &error);
-  int code = cli_end(cli, status, error);
+  int code = cli_end(cli, status, &error);
   if (code != CLI_OK) return code;
   if (c->exported == 1) {
     job->desc.entry = c->only;
@@ -74,10 +74,10 @@ static int choose_entry(cli_t *cli, cli_job_t *job, choice_t *c) {
 static int read_inputs(cli_t *cli, cli_job_t *job) {
   tdsl_error_t *error;
   int code = cli_end(
-      cli, tdsl_inputs_create(cli->context, &job->inputs, &error), error);
+      cli, tdsl_inputs_create(cli->context, &job->inputs, &error), &error);
   for (int i = 0; i < cli_count(cli, CLI_OPT_IN) && code == CLI_OK; i++) {
     tdsl_string_t spec = cli_text(cli_each(cli, CLI_OPT_IN, i));
-    code = cli_end(cli, tdsl_inputs_add(job->inputs, spec, &error), error);
+    code = cli_end(cli, tdsl_inputs_add(job->inputs, spec, &error), &error);
   }
   job->desc.inputs = job->inputs;
   return code;
@@ -88,7 +88,7 @@ static int compile(cli_t *cli, cli_job_t *job) {
   double start = cli_now();
   tdsl_status_t status = tdsl_program_compile(cli->context, &job->desc,
                                               &job->program, &error);
-  int code = cli_end(cli, status, error);
+  int code = cli_end(cli, status, &error);
   job->compile_seconds = cli_now() - start;
   return code;
 }
@@ -99,20 +99,20 @@ static int prepare(cli_t *cli, cli_job_t *job) {
   if (job->entry == NULL) return CLI_WRONG; /* was reported */
   int code = cli_end(cli, tdsl_executable_create(job->program, job->entry,
                                                  &job->exe, &error),
-                     error);
+                     &error);
   if (code == CLI_OK && job->desc.weights.length > 0) {
     code = cli_end(cli, tdsl_executable_bind_weights(
                             job->exe, job->desc.weights,
                             cli_has(cli, CLI_OPT_STRICT),
                             cli_has(cli, CLI_OPT_CONVERT), &error),
-                   error);
+                   &error);
   }
   if (code == CLI_OK) {
-    code = cli_end(cli, tdsl_run_create(job->exe, &job->run, &error), error);
+    code = cli_end(cli, tdsl_run_create(job->exe, &job->run, &error), &error);
   }
   if (code == CLI_OK) {
     code = cli_end(cli, tdsl_run_set_inputs(job->run, job->inputs, &error),
-                   error);
+                   &error);
   }
   return code;
 }
@@ -121,7 +121,7 @@ static int execute(cli_t *cli, cli_job_t *job) {
   for (long i = 0; i < job->repeat; i++) {
     tdsl_error_t *error;
     tdsl_run_stats_t stats = {.struct_bytes = sizeof stats};
-    int code = cli_end(cli, tdsl_run_execute(job->run, &error), error);
+    int code = cli_end(cli, tdsl_run_execute(job->run, &error), &error);
     if (code != CLI_OK) return code;
     (void)tdsl_run_get_stats(job->run, &stats);
     job->total_seconds += stats.seconds;
@@ -188,11 +188,11 @@ static int run_test(cli_t *cli, cli_job_t *job, const tdsl_entry_t *entry) {
   tdsl_run_t *run = NULL;
   tdsl_error_t *error;
   int code = cli_end(
-      cli, tdsl_executable_create(job->program, entry, &exe, &error), error);
+      cli, tdsl_executable_create(job->program, entry, &exe, &error), &error);
   if (code == CLI_OK) {
-    code = cli_end(cli, tdsl_run_create(exe, &run, &error), error);
+    code = cli_end(cli, tdsl_run_create(exe, &run, &error), &error);
   }
-  if (code == CLI_OK) code = cli_end(cli, tdsl_run_execute(run, &error), error);
+  if (code == CLI_OK) code = cli_end(cli, tdsl_run_execute(run, &error), &error);
   tdsl_run_destroy(run);
   tdsl_executable_release(exe);
   return code;

@@ -89,7 +89,7 @@ static int write_json(cli_t *cli, const cli_job_t *job, const char *path) {
   if (!cli_sink_open(cli, &sink, path)) return CLI_IO;
   tdsl_status_t status =
       tdsl_run_write_results(job->run, cli_put, sink.file, &error);
-  int code = cli_end(cli, status, error);
+  int code = cli_end(cli, status, &error);
   int closed = cli_sink_close(cli, &sink, code == CLI_OK);
   return code != CLI_OK ? code : closed;
 }
@@ -105,7 +105,7 @@ static int write_npy(cli_t *cli, const cli_job_t *job, const char *spec,
     if (!is_meant || b == NULL) continue;
     tdsl_error_t *error;
     return cli_end(cli, tdsl_buffer_save_npy(b, cli_text(equals + 1), &error),
-                   error);
+                   &error);
   }
   cli_usage(cli, "no result is called '%.*s'; results:", (int)length, spec);
   for (uint32_t s = 0; s < job->entry->slot_count; s++) {

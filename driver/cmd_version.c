@@ -8,7 +8,7 @@ static int describe(cli_t *cli, uint32_t where) {
   tdsl_status_t status = tdsl_system_describe(
       cli->context, where, cli_has(cli, CLI_OPT_JSON), cli_put, stdout,
       &error);
-  return cli_end(cli, status, error);
+  return cli_end(cli, status, &error);
 }
 
 int cli_do_VERSION(cli_t *cli) {

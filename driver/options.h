@@ -89,9 +89,10 @@ static inline tdsl_string_t cli_text(const char *text) {
 
 /* Makes cli->context; its diagnostics go to standard error. An exit code. */
 int cli_open(cli_t *cli);
-/* Exit code of a call; prints what its diagnostics did not say. Releases
- * error. */
-int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t *error);
+/* Exit code of a call; prints what its diagnostics did not say. Releases the
+ * error. It is passed by its address since the call that sets it usually
+ * stands beside it in one argument list. */
+int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t **error);
 /* CLI_WRONG in place of CLI_OK if warnings count. */
 int cli_verdict(const cli_t *cli, int code);
 

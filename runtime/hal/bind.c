@@ -231,8 +231,11 @@ static bool settle_args(hal_binding_t *b, td_task_t *task,
     if (!a->is_set && slot->kind == PLAN_OUT) continue;
     if (!a->is_set && slot->has_default) set_default(a, slot);
     if (!a->is_set) {
-      td_diag(task, TD_R07, hal_locate(task, b->plan, slot->loc),
-              "argument %s is missing", slot->name);
+      td_diag_t *d = td_diag(task, TD_R07, hal_locate(task, b->plan, slot->loc),
+                             "argument %s is missing", slot->name);
+      if (slot->is_weight) {
+        td_diag_note(d, "it has a checkpoint name: --weights gives it a value");
+      }
       ok = false;
     } else if (a->is_value) {
       ok &= settle_number(b, task, s);
@@ -276,6 +279,45 @@ static bool bind_dims(hal_binding_t *b, td_task_t *task,
   return true;
 }
 
+static bool is_name(const char *text) {
+  for (const char *c = text; *c != '\0'; c++) {
+    bool is_letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                     *c == '_';
+    if (!is_letter && (c == text || *c < '0' || *c > '9')) return false;
+  }
+  return text[0] != '\0';
+}
+
+/* `require N == M` makes one dim of two names; an extent declared by the
+ * other name that differs is that condition failing. */
+static bool require_fault(hal_binding_t *b, td_task_t *task, uint32_t slot,
+                          uint32_t d, int64_t want) {
+  const plan_slot_t *s = &b->entry->slots[slot];
+  const plan_expr_t *e = &s->dims[d];
+  if (e->count != 1 || e->tokens[0].op != PLAN_X_VAR) return false;
+  int32_t from = b->var_slots[e->tokens[0].value];
+  if (from < 0 || s->dim_text[d] == NULL) return false;
+  const plan_slot_t *by = &b->entry->slots[from];
+  const char *other = NULL;
+  for (uint32_t k = 0; k < by->rank; k++) {
+    const plan_expr_t *x = &by->dims[k];
+    if (x->count == 1 && x->tokens[0].op == PLAN_X_VAR &&
+        x->tokens[0].value == e->tokens[0].value) {
+      other = by->dim_text[k];
+      break;
+    }
+  }
+  if (other == NULL || !is_name(other) || !is_name(s->dim_text[d]) ||
+      strcmp(other, s->dim_text[d]) == 0) {
+    return false;
+  }
+  td_diag(task, TD_R03, hal_locate(task, b->plan, s->loc),
+          "require %s == %s fails: %s = %lld from %s, %s = %lld from %s",
+          other, s->dim_text[d], other, (long long)want, by->name,
+          s->dim_text[d], (long long)b->args[slot].dims[d], s->name);
+  return true;
+}
+
 /* Every dim of every argument; outputs that were left out get theirs. */
 static bool check_dims(hal_binding_t *b, td_task_t *task) {
   bool ok = true;
@@ -295,7 +337,9 @@ static bool check_dims(hal_binding_t *b, td_task_t *task) {
         break;
       }
       if (a->is_set && a->dims[d] != want) {
-        shape_fault(b, task, s, &slot->dims[d], "");
+        if (!require_fault(b, task, s, d, want)) {
+          shape_fault(b, task, s, &slot->dims[d], "");
+        }
         ok = false;
         break;
       }

@@ -328,6 +328,8 @@ static void put_element(td_buf_t *buf, const io_tensor_t *t, size_t i) {
     double v = td_load_f64(t->dtype, place);
     const char *quote = v - v == 0 ? "" : "\"";
     td_buf_printf(buf, "%s%g%s", quote, v, quote);
+    /* readers take -0 for an integer, which has no sign */
+    if (v == 0 && td_f64_bits(v) != 0) td_buf_puts(buf, ".0");
   }
 }
 
