@@ -115,6 +115,7 @@ typedef struct binding {
   int64_t *values;
   bool *bound;
   const ix_symbol_t *unknown; /* met by dim_value */
+  bool several;               /* more than one */
   int64_t trial;
 } binding_t;
 
@@ -122,6 +123,8 @@ static bool dim_value(void *user, const ix_symbol_t *s, int64_t *out) {
   binding_t *b = user;
   for (uint32_t i = 0; i < b->func->dim_count; i++) {
     if (b->func->dims[i] != s) continue;
+    if (!b->bound[i] && b->unknown != NULL && b->unknown != s)
+      b->several = true;
     if (!b->bound[i]) b->unknown = s;
     *out = b->bound[i] ? b->values[i] : b->trial;
     return true;
@@ -129,12 +132,15 @@ static bool dim_value(void *user, const ix_symbol_t *s, int64_t *out) {
   return false;
 }
 
-/* Solves a dim for its one unknown name, linearly, and compares. */
+/* Solves a dim for its one unknown name, linearly, or compares.  A dim with
+ * several waits for the second pass. */
 static bool bind_dim(binding_t *b, const ix_poly_t *dim, int64_t size) {
   int64_t at0, at1;
   b->unknown = NULL;
+  b->several = false;
   b->trial = 0;
   if (!ix_eval(dim, dim_value, b, &at0)) return false;
+  if (b->several) return true;
   if (b->unknown == NULL) return at0 == size;
   b->trial = 1;
   if (!ix_eval(dim, dim_value, b, &at1) || at1 == at0) return true;
@@ -271,7 +277,7 @@ static void run_case(run_t *r, const tir_module_t *m, const tir_func_t *f,
   tir_tensor_t *tensors =
       TD_NEW_ARRAY(&r->arena, tir_tensor_t, f->slot_count);
   binding_t b = {f, TD_NEW_ARRAY(&r->arena, int64_t, f->dim_count),
-                 TD_NEW_ARRAY(&r->arena, bool, f->dim_count), NULL, 0};
+                 TD_NEW_ARRAY(&r->arena, bool, f->dim_count), NULL, false, 0};
   if (!bind_inputs(r, mode, f, tensors, &b)) return;
   tir_interp_options_t options = {.mode = mode, .checks = 2};
   size_t calls = r->c->sequence.length > 0 ? r->c->sequence.length : 1;
