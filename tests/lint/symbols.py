@@ -18,7 +18,7 @@ PREFIXES = {
     "runtime_null": ("rnull_",),
     "runtime_cpu": ("rcpu_",),
     "ir": ("ix_", "tir_", "kir_", "led_", "ir_"),
-    "frontend": ("ast_", "sem_"),
+    "frontend": ("ast_", "sem_", "fmt_", "lower_", "lo_"),
     "passes": ("pass_",),
     "codegen": ("cg_",),
     "codegen_llvm": ("cgl_",),
