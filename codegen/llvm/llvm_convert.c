@@ -267,9 +267,8 @@ static void int_range(tdsl_dtype_t to, int64_t *lo, int64_t *hi) {
   *hi = to == TDSL_DTYPE_I32 ? INT32_MAX : to == TDSL_DTYPE_I8 ? 127 : 255;
 }
 
-/* Float to i64: toward zero, saturating, NaN to zero. */
-static LLVMValueRef float_to_i64(cgl_t *g, LLVMValueRef v) {
-  LLVMTypeRef overload[2] = {cgl_like(g->i64, v), LLVMTypeOf(v)};
+LLVMValueRef cgl_float_to_int(cgl_t *g, LLVMValueRef v, LLVMTypeRef to) {
+  LLVMTypeRef overload[2] = {cgl_like(to, v), LLVMTypeOf(v)};
   unsigned id = LLVMLookupIntrinsicID("llvm.fptosi.sat", 15);
   LLVMValueRef f = LLVMGetIntrinsicDeclaration(g->module, id, overload, 2);
   LLVMTypeRef signature = LLVMIntrinsicGetType(g->context, id, overload, 2);
@@ -283,7 +282,7 @@ static LLVMValueRef cast_to_int(cgl_t *g, tdsl_dtype_t to, LLVMValueRef v,
     return LLVMBuildZExt(at, v, cgl_like(g->i64, v), "");
   }
   if (from == TDSL_DTYPE_F32 || from == TDSL_DTYPE_F64) {
-    v = float_to_i64(g, v);
+    v = cgl_float_to_int(g, v, g->i64);
   }
   if (to == TDSL_DTYPE_I64) return v;
   int64_t lo, hi;

@@ -87,6 +87,8 @@ LLVMValueRef cgl_encode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef value,
                         tdsl_dtype_t type);
 LLVMValueRef cgl_cast(cgl_t *g, tdsl_dtype_t to, LLVMValueRef value,
                       tdsl_dtype_t from);
+/* Toward zero, saturating at the ends of i32 or i64; NaN to zero. */
+LLVMValueRef cgl_float_to_int(cgl_t *g, LLVMValueRef value, LLVMTypeRef to);
 LLVMValueRef cgl_round_tf32(cgl_t *g, LLVMValueRef value);
 
 /* ---- llvm_math.c: functions of f32 and f64 values ---- */

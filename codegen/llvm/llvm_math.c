@@ -270,11 +270,22 @@ static LLVMValueRef pow_f32(cgl_t *g, LLVMValueRef x, LLVMValueRef y,
   r = pick(g, unit, constant(g, 1, x), r);
   if (whole == NULL) {
     LLVMValueRef bad = LLVMBuildAnd(at, test(g, LLVMRealOLT, x, 0),
-                                    test(g, LLVMRealONE, y64, 0), "");
+                                    test(g, LLVMRealUNE, y64, 0), "");
     r = pick(g, bad, constant(g, (double)__builtin_nan(""), x), r);
-    return pick(g, LLVMBuildAnd(at, test(g, LLVMRealOEQ, x, -inf),
-                                test(g, LLVMRealOEQ, y64, 0), ""),
-                constant(g, 1, x), r);
+    r = pick(g, LLVMBuildAnd(at, test(g, LLVMRealOEQ, x, -inf),
+                             test(g, LLVMRealOEQ, y64, 0), ""),
+             constant(g, 1, x), r);
+    /* -0 to an odd power keeps its sign; an odd f32 is below 2^24 */
+    LLVMValueRef n = cgl_float_to_int(g, y, g->i32);
+    LLVMValueRef back = LLVMBuildSIToFP(at, n, LLVMTypeOf(x), "");
+    LLVMValueRef is_odd = LLVMBuildAnd(
+        at, LLVMBuildTrunc(at, n, cgl_like(g->i1, n), ""),
+        LLVMBuildFCmp(at, LLVMRealOEQ, back, y, ""), "");
+    LLVMValueRef matters =
+        LLVMBuildAnd(at, test(g, LLVMRealOEQ, x, 0),
+                     test(g, LLVMRealOLT, absolute(g, y), 0x1p24), "");
+    return pick(g, LLVMBuildAnd(at, matters, is_odd, ""),
+                copysign_of(g, r, x), r);
   }
   LLVMValueRef odd = LLVMBuildTrunc(at, whole, cgl_like(g->i1, whole), "");
   return pick(g, odd, copysign_of(g, r, x), r);

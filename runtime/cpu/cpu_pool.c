@@ -4,7 +4,9 @@
  * watch the generation (spinning for a few microseconds, then waiting on a
  * condition variable), take pieces from the counter, and report when none is
  * left.  The caller works too. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "runtime/cpu/cpu_pool.h"
 
 #include <pthread.h>

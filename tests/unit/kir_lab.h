@@ -9,7 +9,7 @@
 #include "ir/kir.h"
 #include "runtime/base/num.h"
 
-enum { LAB_MAX_PARAMS = 8, LAB_MAX_DIMS = 4 };
+enum { LAB_MAX_PARAMS = 24, LAB_MAX_DIMS = 4 };
 
 /* A kernel, the values of its dims, and storage for its parameters. */
 typedef struct lab_t {
