@@ -75,7 +75,7 @@ void drv_buffer_tensor(const tdsl_buffer_t *b, io_tensor_t *out) {
   out->data = b->data;
 }
 
-/* ---- public ----------------------------------------------------------------- */
+/* ---- public -------------------------------------------------------------- */
 
 typedef struct buffer_call {
   tdsl_context_t *context;
@@ -182,7 +182,7 @@ int64_t tdsl_buffer_read_int(const tdsl_buffer_t *b, uint64_t index) {
   return td_load_i64(b->desc.dtype, place);
 }
 
-/* ---- npy ---------------------------------------------------------------------- */
+/* ---- npy ----------------------------------------------------------------- */
 
 static void load_work(td_task_t *task, void *arg) {
   buffer_call_t *c = arg;

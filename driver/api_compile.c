@@ -32,7 +32,7 @@ bool drv_compile_parse(drv_compile_t *c) {
   return !c->ast->has_errors;
 }
 
-/* ---- the requested entry ------------------------------------------------------ */
+/* ---- the requested entry ------------------------------------------------- */
 
 /* A test is an entry already; only a function of another kind has to be
  * instantiated for its arguments. */
@@ -102,7 +102,7 @@ bool drv_compile_check(drv_compile_t *c, bool need_values) {
   return td_task_errors(c->task) == before;
 }
 
-/* ---- lowering -------------------------------------------------------------------- */
+/* ---- lowering ------------------------------------------------------------ */
 
 bool drv_compile_lower(drv_compile_t *c) {
   const tdsl_compile_desc_t *d = c->desc;
@@ -130,7 +130,7 @@ bool drv_compile_lower(drv_compile_t *c) {
   return true;
 }
 
-/* ---- public ------------------------------------------------------------------------ */
+/* ---- public -------------------------------------------------------------- */
 
 typedef struct compile_call {
   tdsl_context_t *context;

@@ -14,7 +14,7 @@ bool drv_is_known(uint32_t struct_bytes, size_t known) {
   return struct_bytes >= sizeof(uint32_t) && struct_bytes <= known;
 }
 
-/* ---- memory ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* The default allocator is that of the task. */
 static tdsl_allocator_t allocator_of(const td_host_t *host) {
@@ -36,7 +36,7 @@ void drv_free(tdsl_context_t *context, void *data, size_t bytes) {
   if (data != NULL) a->function(data, bytes, 0, a->user);
 }
 
-/* ---- life ------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 tdsl_status_t tdsl_context_create(const tdsl_context_desc_t *desc,
                                   tdsl_context_t **out_context,
@@ -84,7 +84,7 @@ void tdsl_context_destroy(tdsl_context_t *c) {
   drv_context_release(c);
 }
 
-/* ---- calls -------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 tdsl_status_t drv_call(const drv_call_t *call, drv_work_fn work, void *arg,
                        tdsl_error_t **out_error) {

@@ -67,7 +67,7 @@ void drv_dlpack_drop(tdsl_buffer_t *b) {
   drop(b->owned, b->is_versioned);
 }
 
-/* ---- in ---------------------------------------------------------------------- */
+/* ---- in ------------------------------------------------------------------ */
 
 typedef struct import_call {
   tdsl_context_t *context;
@@ -158,7 +158,7 @@ tdsl_status_t tdsl_buffer_import_dlpack(tdsl_context_t *context,
   return status;
 }
 
-/* ---- out --------------------------------------------------------------------- */
+/* ---- out ----------------------------------------------------------------- */
 
 /* One block: the managed tensor, its shape and strides, the buffer. */
 typedef struct exported {

@@ -74,7 +74,7 @@ tdsl_status_t tdsl_program_dump(tdsl_context_t *context,
   return drv_call(&call, dump_work, &work, out_error);
 }
 
-/* ---- fmt ---------------------------------------------------------------------- */
+/* ---- fmt ----------------------------------------------------------------- */
 
 typedef struct format_call {
   tdsl_string_t file, source;

@@ -105,7 +105,7 @@ bool drv_slot_dims(const plan_entry_t *entry, const plan_slot_t *slot,
   return true;
 }
 
-/* ---- presets --------------------------------------------------------------- */
+/* ---- presets ------------------------------------------------------------- */
 
 const int64_t *drv_entry_preset(td_arena_t *arena, const plan_entry_t *entry,
                                 const hal_arg_t *args) {

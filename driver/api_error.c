@@ -18,7 +18,7 @@ static const struct tdsl_error no_memory = {
     .message = {"out of memory", 13},
 };
 
-/* ---- records ------------------------------------------------------------------ */
+/* ---- records ------------------------------------------------------------- */
 
 static tdsl_span_t span(td_task_t *task, td_arena_t *arena, td_loc_t loc) {
   const td_source_t *source = td_sources_get(task, loc.file);
@@ -80,7 +80,7 @@ static void convert(td_task_t *task, td_arena_t *arena, const td_diag_t *d,
   out->json.data = td_buf_finish(&json, arena);
 }
 
-/* ---- the end of a call ------------------------------------------------------------ */
+/* ---- the end of a call --------------------------------------------------- */
 
 typedef struct report {
   const drv_call_t *call;
@@ -170,7 +170,7 @@ tdsl_status_t drv_refuse(tdsl_context_t *context, tdsl_status_t status,
   return drv_call(&call, nothing, &r, out_error);
 }
 
-/* ---- reading ------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 tdsl_status_t tdsl_error_get_status(const tdsl_error_t *e) {
   return e != NULL ? e->status : TDSL_STATUS_OK;

@@ -3,7 +3,7 @@
 
 #include "runtime/base/num.h"
 
-/* ---- lists ----------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------- */
 
 typedef struct inputs_call {
   tdsl_inputs_t *inputs;
@@ -66,7 +66,7 @@ void tdsl_inputs_destroy(tdsl_inputs_t *in) {
   drv_context_release(context);
 }
 
-/* ---- reading ------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 void drv_inputs_kind(const tdsl_inputs_t *inputs, td_str_t name,
                      tdsl_dtype_t *out_dtype, int32_t *out_rank) {
@@ -179,7 +179,7 @@ static void set_scalar(filler_t *f, const io_input_t *in) {
   }
 }
 
-/* ---- random -------------------------------------------------------------------- */
+/* ---- random -------------------------------------------------------------- */
 
 static bool has_value(const filler_t *f, uint32_t s) {
   const drv_arg_t *arg = &f->run->args[s];

@@ -3,7 +3,7 @@
 
 #include "codegen/build_plan.h"
 
-/* ---- life ----------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 void tdsl_program_retain(tdsl_program_t *p) {
   if (p != NULL) atomic_fetch_add(&p->references, 1);
@@ -17,7 +17,7 @@ void tdsl_program_release(tdsl_program_t *p) {
   drv_context_release(context);
 }
 
-/* ---- description ------------------------------------------------------------ */
+/* ---- description --------------------------------------------------------- */
 
 static int64_t static_value(const plan_expr_t *e) {
   plan_env_t none = {0};

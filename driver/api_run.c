@@ -19,7 +19,7 @@ void drv_arg_set(drv_arg_t *arg, tdsl_buffer_t *buffer) {
   arg->is_value = false;
 }
 
-/* ---- life ------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 typedef struct run_call {
   tdsl_run_t *run;
@@ -78,7 +78,7 @@ void tdsl_run_destroy(tdsl_run_t *run) {
   drv_context_release(context);
 }
 
-/* ---- arguments ---------------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------- */
 
 static const plan_slot_t *slot_at(td_task_t *task, const run_call_t *c) {
   const plan_entry_t *e = entry_of(c->run);
@@ -134,7 +134,7 @@ tdsl_status_t tdsl_run_set_float(tdsl_run_t *run, uint32_t slot, double value,
   return drv_call(&call, set_scalar_work, &c, out_error);
 }
 
-/* ---- the call ------------------------------------------------------------------ */
+/* ---- the call ------------------------------------------------------------ */
 
 static void from_buffer(const tdsl_buffer_t *b, hal_arg_t *out) {
   *out = (hal_arg_t){.is_set = true,
@@ -206,7 +206,7 @@ tdsl_status_t tdsl_run_execute(tdsl_run_t *run, tdsl_error_t **out_error) {
   return drv_call(&call, execute_work, run, out_error);
 }
 
-/* ---- what is left ----------------------------------------------------------------- */
+/* ---- what is left -------------------------------------------------------- */
 
 tdsl_buffer_t *tdsl_run_get_buffer(tdsl_run_t *run, uint32_t slot) {
   const plan_entry_t *e = entry_of(run);
@@ -228,7 +228,7 @@ tdsl_status_t tdsl_run_get_stats(const tdsl_run_t *run,
   return TDSL_STATUS_OK;
 }
 
-/* ---- results as text ---------------------------------------------------------------- */
+/* ---- results as text ----------------------------------------------------- */
 
 typedef struct write_call {
   tdsl_run_t *run;

@@ -42,7 +42,7 @@ bool drv_compile_source(drv_compile_t *c) {
   return true;
 }
 
-/* ---- imports --------------------------------------------------------------- */
+/* ---- imports ------------------------------------------------------------- */
 
 /* 0: there is no such file; one that cannot be read is reported. */
 static uint32_t from_folder(drv_compile_t *c, const char *folder,
@@ -108,7 +108,7 @@ uint32_t drv_import(void *user, td_task_t *task, uint32_t from_file,
   return file;
 }
 
-/* ---- config.json -------------------------------------------------------------- */
+/* ---- config.json --------------------------------------------------------- */
 
 bool drv_config_read(drv_compile_t *c) {
   if (c->desc->config_file.length == 0) return true;

@@ -7,7 +7,7 @@
 
 #include "driver/options.h"
 
-/* ---- messages ---------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 static void put_text(tdsl_string_t s) {
   (void)fwrite(s.data, 1, s.length, stderr);
@@ -89,7 +89,7 @@ int cli_verdict(const cli_t *cli, int code) {
   return code == CLI_OK && fails ? CLI_WRONG : code;
 }
 
-/* ---- the description of a compilation -------------------------------------------- */
+/* ---- the description of a compilation ------------------------------------ */
 
 static bool parse_int(const char *text, int64_t *out) {
   char *end;
@@ -210,7 +210,7 @@ void cli_desc_free(tdsl_compile_desc_t *desc) {
   desc->axes = NULL;
 }
 
-/* ---- output ------------------------------------------------------------------------ */
+/* ---- output -------------------------------------------------------------- */
 
 void cli_put(tdsl_string_t text, void *user) {
   if (text.length > 0) (void)fwrite(text.data, 1, text.length, user);

@@ -20,7 +20,7 @@ static void close_job(cli_job_t *job) {
   cli_desc_free(&job->desc);
 }
 
-/* ---- which function ------------------------------------------------------------ */
+/* ---- which function ------------------------------------------------------ */
 
 typedef struct choice {
   tdsl_string_t only; /* points into text */
@@ -69,7 +69,7 @@ static int choose_entry(cli_t *cli, cli_job_t *job, choice_t *c) {
   return CLI_USAGE;
 }
 
-/* ---- one run -------------------------------------------------------------------- */
+/* ---- one run ------------------------------------------------------------- */
 
 static int read_inputs(cli_t *cli, cli_job_t *job) {
   tdsl_error_t *error;
@@ -181,7 +181,7 @@ static int run_entry(cli_t *cli, cli_job_t *job) {
   return code;
 }
 
-/* ---- tests ------------------------------------------------------------------------ */
+/* ---- tests --------------------------------------------------------------- */
 
 static int run_test(cli_t *cli, cli_job_t *job, const tdsl_entry_t *entry) {
   tdsl_executable_t *exe = NULL;

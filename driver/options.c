@@ -38,7 +38,7 @@ static const struct option_row {
 #include "driver/options.def"
 };
 
-/* ---- names ----------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 /* Edits between two short names; a row of the usual table at a time. */
 static size_t distance(const char *a, const char *b) {
@@ -100,7 +100,7 @@ static bool takes(const struct option_row *row, cli_command_t command) {
   return false;
 }
 
-/* ---- parsing ------------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------- */
 
 int cli_usage(const cli_t *cli, const char *format, ...) {
   va_list args;
@@ -260,7 +260,7 @@ void cli_free(cli_t *cli) {
   free(cli->given);
 }
 
-/* ---- reading -------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 const char *cli_each(const cli_t *cli, cli_option_t option, int index) {
   for (int i = 0; i < cli->given_count; i++) {
@@ -285,7 +285,7 @@ bool cli_has(const cli_t *cli, cli_option_t option) {
   return cli_value(cli, option) != NULL;
 }
 
-/* ---- help -------------------------------------------------------------------------- */
+/* ---- help ---------------------------------------------------------------- */
 
 void cli_help_all(FILE *to) {
   (void)fprintf(to, "tdslc compiles and runs programs of the tensor language "

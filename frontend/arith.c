@@ -46,7 +46,7 @@ static sem_expr_t *unary_node(sem_ctx_t *c, sem_expr_kind_t kind, sem_op_t op,
   return e;
 }
 
-/* ---- integers as polys ---------------------------------------------------------- */
+/* ---- integers as polys --------------------------------------------------- */
 
 const ix_poly_t *sem_opaque(sem_ctx_t *c, const char *name, td_loc_t loc,
                             const ix_poly_t *lo, const ix_poly_t *hi) {
@@ -125,7 +125,7 @@ static bool int_poly(sem_ctx_t *c, sem_op_t op, const sem_expr_t *a,
   }
 }
 
-/* ---- dims of operands -------------------------------------------------------------- */
+/* ---- dims of operands ---------------------------------------------------- */
 
 bool sem_dims_agree(sem_ctx_t *c, sem_expr_t *a, sem_expr_t *b, td_loc_t loc,
                     const char *what) {
@@ -142,7 +142,7 @@ static const sem_expr_t *shaped(const sem_expr_t *a, const sem_expr_t *b) {
   return a->type.rank > 0 ? a : b;
 }
 
-/* ---- conversions --------------------------------------------------------------------- */
+/* ---- conversions --------------------------------------------------------- */
 
 static sem_expr_t *typed_const(sem_ctx_t *c, const sem_expr_t *e,
                                tdsl_dtype_t dtype) {
@@ -205,7 +205,7 @@ sem_expr_t *sem_settle(sem_ctx_t *c, sem_expr_t *e) {
   return sem_adopt(c, e, sem_is_int(e) ? TDSL_DTYPE_I64 : TDSL_DTYPE_F32);
 }
 
-/* ---- operators ------------------------------------------------------------------------- */
+/* ---- operators ----------------------------------------------------------- */
 
 static bool is_comparison(sem_op_t op) {
   return op >= SEM_OP_EQ && op <= SEM_OP_GE;

@@ -4,7 +4,7 @@
 #include "runtime/base/num.h"
 #include "runtime/base/vec.h"
 
-/* ---- names and leaves ------------------------------------------------------------- */
+/* ---- names and leaves ---------------------------------------------------- */
 
 typedef TD_VEC(bind_leaf_t) leaves_t;
 
@@ -97,7 +97,7 @@ const char *bind_name(td_arena_t *arena, const char *pattern,
   return td_buf_finish(&out, arena);
 }
 
-/* ---- adjacent dims split and merge --------------------------------------------------- */
+/* ---- adjacent dims split and merge --------------------------------------- */
 
 static uint32_t skip_ones(const int64_t *dims, uint32_t rank, uint32_t at) {
   while (at < rank && dims[at] == 1) at++;
@@ -148,7 +148,7 @@ bool bind_match(const int64_t *declared, uint32_t declared_rank,
   return ok;
 }
 
-/* ---- dims from element counts ---------------------------------------------------------- */
+/* ---- dims from element counts -------------------------------------------- */
 
 typedef struct found {
   const sem_global_dim_t *dim;

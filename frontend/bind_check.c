@@ -14,7 +14,7 @@ typedef struct check {
   bool ok;
 } check_t;
 
-/* ---- E13 -------------------------------------------------------------------------- */
+/* ---- E13 ----------------------------------------------------------------- */
 
 static const char *last_field(const char *path) {
   const char *dot = strrchr(path, '.');
@@ -39,7 +39,7 @@ static void report_missing(check_t *k, const bind_leaf_t *leaf,
                last_field(leaf->path));
 }
 
-/* ---- E14 ----------------------------------------------------------------------------- */
+/* ---- E14 ----------------------------------------------------------------- */
 
 static const char *dims_text(td_arena_t *arena, const int64_t *dims,
                              uint32_t rank) {
@@ -128,7 +128,7 @@ static void report_shape(check_t *k, const bind_leaf_t *leaf,
   }
 }
 
-/* ---- E15 ------------------------------------------------------------------------------ */
+/* ---- E15 ----------------------------------------------------------------- */
 
 static bool dtype_fits(const check_t *k, tdsl_dtype_t file,
                        tdsl_dtype_t declared) {
@@ -154,7 +154,7 @@ static void report_dtype(check_t *k, const bind_leaf_t *leaf,
   }
 }
 
-/* ---- a leaf ------------------------------------------------------------------------------ */
+/* ---- a leaf -------------------------------------------------------------- */
 
 static bool check_tensor(check_t *k, const bind_leaf_t *leaf,
                          const bind_tensor_t *t, uint32_t first) {
@@ -233,7 +233,7 @@ static void check_leaf(check_t *k, const bind_leaf_t *leaves, size_t number,
   }
 }
 
-/* ---- W04 ----------------------------------------------------------------------------------- */
+/* ---- W04 ----------------------------------------------------------------- */
 
 static void check_unused(check_t *k, td_loc_t loc) {
   size_t unused = 0;

@@ -31,7 +31,7 @@ const ix_poly_t *sem_matching_map(void *user, const ix_symbol_t *s) {
   return NULL;
 }
 
-/* ---- pairs ------------------------------------------------------------------------ */
+/* ---- pairs --------------------------------------------------------------- */
 
 static bool rank_fault(sem_ctx_t *c, const pairs_t *p, const sem_type_t *param,
                        const sem_type_t *arg, td_loc_t loc) {
@@ -81,7 +81,7 @@ static bool kinds_match(sem_ctx_t *c, const pairs_t *p,
   return false;
 }
 
-/* ---- binding ------------------------------------------------------------------------- */
+/* ---- binding ------------------------------------------------------------- */
 
 typedef struct unbound {
   const sem_matching_t *m;
@@ -147,7 +147,7 @@ static int try_bind(pairs_t *p, pair_t *pair) {
   return -1;
 }
 
-/* ---- messages --------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 /* A bare generic is shown as the dim that bound it. */
 static const char *bound_text(const sem_matching_t *m, const ix_poly_t *p) {

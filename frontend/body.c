@@ -1,7 +1,7 @@
 /* body.c: the body of one instance, with the facts of its function. */
 #include "frontend/check.h"
 
-/* ---- facts of the head ---------------------------------------------------------- */
+/* ---- facts of the head --------------------------------------------------- */
 
 /* A dim of a parameter is a size, so it is not negative. */
 static void add_dim_fact(sem_ctx_t *c, void *user, const sem_dim_t *dim) {
@@ -35,7 +35,7 @@ static void apply_symbol(sem_ctx_t *c, sem_symbol_t *s,
   }
 }
 
-/* ---- names of the head ------------------------------------------------------------ */
+/* ---- names of the head --------------------------------------------------- */
 
 static void declare_head(sem_ctx_t *c, sem_instance_t *inst) {
   const ast_decl_t *d = inst->fn->decl;
@@ -96,7 +96,7 @@ static void check_defined(sem_ctx_t *c, sem_instance_t *inst) {
   }
 }
 
-/* ---- the short form -> type = expr -------------------------------------------------- */
+/* ---- the short form -> type = expr --------------------------------------- */
 
 static void check_short(sem_ctx_t *c, sem_instance_t *inst,
                         const ast_expr_t *value) {
@@ -146,7 +146,7 @@ void sem_check_body(sem_ctx_t *c, sem_instance_t *inst) {
   sem_finish_function(c);
 }
 
-/* ---- facts out of the tree ------------------------------------------------------------ */
+/* ---- facts out of the tree ----------------------------------------------- */
 
 static const ix_poly_t *restored(sem_ctx_t *c, const ix_poly_t *p) {
   return p == NULL ? NULL : ix_restore_facts(c->pool, p, c->facts);

@@ -28,7 +28,7 @@ bool sem_in_range(sem_ctx_t *c, const ix_poly_t *p, const ix_poly_t *lo,
          sem_nonneg(c, ix_sub(c->pool, ix_sub(c->pool, hi, one), p));
 }
 
-/* ---- data ---------------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------- */
 
 /* The same element read twice in a statement is one datum, so that a guard on
  * it helps the read.  The key is its root, fields and subscript polys. */
@@ -104,7 +104,7 @@ const ix_poly_t *sem_datum(sem_ctx_t *c, const sem_expr_t *read) {
   return ix_sym(c->pool, d->symbol);
 }
 
-/* ---- guards ----------------------------------------------------------------------- */
+/* ---- guards -------------------------------------------------------------- */
 
 /* False if the guard can never hold. */
 static bool assume_fact(sem_ctx_t *c, const ix_poly_t *p) {
@@ -180,7 +180,7 @@ bool sem_assume(sem_ctx_t *c, const sem_expr_t *cond, bool truth) {
   return possible;
 }
 
-/* ---- subscripts --------------------------------------------------------------------- */
+/* ---- subscripts ---------------------------------------------------------- */
 
 typedef struct ranges_text {
   sem_ctx_t *c;

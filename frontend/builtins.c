@@ -40,7 +40,7 @@ static bool check_arguments(sem_ctx_t *c, const ast_expr_t *e,
   return false;
 }
 
-/* ---- casts ------------------------------------------------------------------------ */
+/* ---- casts --------------------------------------------------------------- */
 
 static bool cast_target(sem_ctx_t *c, const ast_expr_t *e) {
   if (e->dtype == TDSL_DTYPE_UNSET) {
@@ -130,7 +130,7 @@ sem_expr_t *sem_cast(sem_ctx_t *c, const ast_expr_t *e) {
   return x;
 }
 
-/* ---- functions of one number --------------------------------------------------------- */
+/* ---- functions of one number --------------------------------------------- */
 
 static sem_expr_t *function(sem_ctx_t *c, const ast_expr_t *e,
                             const char *name, sem_op_t op) {
@@ -140,7 +140,7 @@ static sem_expr_t *function(sem_ctx_t *c, const ast_expr_t *e,
   return a == NULL ? NULL : sem_unary(c, op, a, e->loc, name);
 }
 
-/* ---- the others ------------------------------------------------------------------------ */
+/* ---- the others ---------------------------------------------------------- */
 
 static sem_expr_t *uniform(sem_ctx_t *c, const ast_expr_t *e) {
   if (!check_arguments(c, e, "uniform", 2, 5, "uniform(seed, i)")) {
@@ -239,7 +239,7 @@ static sem_expr_t *topk(sem_ctx_t *c, const ast_expr_t *e) {
   return x;
 }
 
-/* ---- grad -------------------------------------------------------------------------------- */
+/* ---- grad ---------------------------------------------------------------- */
 
 static sem_type_t gradient_type(sem_ctx_t *c, const sem_type_t *p) {
   sem_type_t t = *p;

@@ -1,7 +1,7 @@
 /* calls.c: calls of functions of the text. */
 #include "frontend/check.h"
 
-/* ---- matching arguments to parameters ------------------------------------------- */
+/* ---- matching arguments to parameters ------------------------------------ */
 
 static void report_count(sem_ctx_t *c, const ast_expr_t *e, const sem_fn_t *fn,
                          const char *format, const char *name) {
@@ -64,7 +64,7 @@ static bool is_inout_fn(const sem_fn_t *fn) {
   return false;
 }
 
-/* ---- inout arguments ---------------------------------------------------------------- */
+/* ---- inout arguments ----------------------------------------------------- */
 
 static bool check_place(sem_ctx_t *c, const sem_expr_t *e,
                         const ast_expr_t *ast) {
@@ -115,7 +115,7 @@ static bool check_overlap(sem_ctx_t *c, const sem_fn_t *fn,
   return true;
 }
 
-/* ---- dtype generics and packs ---------------------------------------------------------- */
+/* ---- dtype generics and packs -------------------------------------------- */
 
 static tdsl_dtype_t arg_dtype(const sem_expr_t *e) {
   if (sem_is_struct(e)) return TDSL_DTYPE_UNSET;
@@ -184,7 +184,7 @@ static sem_instance_t *choose(sem_ctx_t *c, const ast_expr_t *e, sem_fn_t *fn,
   return sem_instantiate(c, fn, dtypes, pack, false);
 }
 
-/* ---- values of parameters ------------------------------------------------------------------ */
+/* ---- values of parameters ------------------------------------------------ */
 
 static void start_matching(sem_ctx_t *c, sem_matching_t *m,
                            sem_instance_t *callee, sem_expr_t *const *args) {
@@ -283,7 +283,7 @@ static bool convert_args(sem_ctx_t *c, sem_matching_t *m, sem_expr_t **args) {
   return ok;
 }
 
-/* ---- requires of the callee (E07) ------------------------------------------------------------ */
+/* ---- requires of the callee (E07) ---------------------------------------- */
 
 static const char *mapped_text(sem_ctx_t *c, const sem_expr_t *e,
                                sem_matching_t *m) {
@@ -328,7 +328,7 @@ static bool prove_requires(sem_ctx_t *c, const ast_expr_t *e,
   return true;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------ */
+/* ---- the call ------------------------------------------------------------ */
 
 uint32_t sem_result_count(const sem_expr_t *call) {
   return call->kind == SEM_CALL ? call->callee->result_count : 2;

@@ -8,7 +8,7 @@
  *   6. the program */
 #include "frontend/check.h"
 
-/* ---- 3. structs ---------------------------------------------------------------- */
+/* ---- 3. structs ---------------------------------------------------------- */
 
 static void check_records(sem_ctx_t *c, sem_module_t *m) {
   c->module = m;
@@ -20,7 +20,7 @@ static void check_records(sem_ctx_t *c, sem_module_t *m) {
   }
 }
 
-/* ---- 4. functions ---------------------------------------------------------------- */
+/* ---- 4. functions -------------------------------------------------------- */
 
 static tdsl_dtype_t *default_dtypes(sem_ctx_t *c, const ast_decl_t *d) {
   tdsl_dtype_t *dtypes =
@@ -53,7 +53,7 @@ static void check_functions(sem_ctx_t *c, sem_module_t *m, size_t *next) {
   }
 }
 
-/* ---- the requested entry ------------------------------------------------------------ */
+/* ---- the requested entry ------------------------------------------------- */
 
 static void no_entry(sem_ctx_t *c, const char *name) {
   c->module = c->main;
@@ -116,7 +116,7 @@ static void make_entry(sem_ctx_t *c) {
   c->entry = sem_instantiate(c, fn, dtypes, entry_pack(o, d), true);
 }
 
-/* ---- 5. order of calls ----------------------------------------------------------------- */
+/* ---- 5. order of calls --------------------------------------------------- */
 
 typedef struct visit {
   sem_instance_t *inst;
@@ -184,7 +184,7 @@ static void sort_calls(sem_ctx_t *c, sem_instance_t *root) {
   }
 }
 
-/* ---- 5. entry points -------------------------------------------------------------------- */
+/* ---- 5. entry points ----------------------------------------------------- */
 
 typedef struct bound {
   sem_ctx_t *c;
@@ -305,7 +305,7 @@ static void check_entry(sem_ctx_t *c, sem_instance_t *inst) {
   c->inst = NULL;
 }
 
-/* ---- 6. the program ----------------------------------------------------------------------- */
+/* ---- 6. the program ------------------------------------------------------ */
 
 static void put_dims(sem_ctx_t *c, sem_program_t *p) {
   size_t room = c->globals.length + c->dyns.length;

@@ -242,7 +242,7 @@ struct sem_ctx {
   TD_VEC(const char *) lines;
 };
 
-/* ---- check.c, report.c ---------------------------------------------------- */
+/* ---- check.c, report.c --------------------------------------------------- */
 
 /* Adds a diagnostic, or none while quiet; the record is then a dummy. */
 td_diag_t *sem_report(sem_ctx_t *c, td_diag_id_t id, td_loc_t loc,
@@ -253,12 +253,12 @@ const char *sem_slice(sem_ctx_t *c, td_loc_t loc);
 /* A line number as text: "line 4", "line 4 of nn.tdsl". */
 const char *sem_line(sem_ctx_t *c, td_loc_t loc);
 
-/* ---- module.c ------------------------------------------------------------- */
+/* ---- module.c ------------------------------------------------------------ */
 
 sem_module_t *sem_load(sem_ctx_t *c, uint32_t file, const char *name,
                        sem_module_t *importer, td_loc_t loc);
 
-/* ---- names.c -------------------------------------------------------------- */
+/* ---- names.c ------------------------------------------------------------- */
 
 sem_entry_t *sem_lookup(const sem_ctx_t *c, const char *name);
 sem_global_t *sem_lookup_global(const sem_ctx_t *c, const char *name);
@@ -282,7 +282,7 @@ sem_index_t *sem_new_index(sem_ctx_t *c, const char *name, td_loc_t loc);
 /* Is it the value of a scalar name, the same for all tuples? */
 bool sem_is_name_value(const sem_ctx_t *c, const ix_symbol_t *s);
 
-/* ---- dims.c --------------------------------------------------------------- */
+/* ---- dims.c -------------------------------------------------------------- */
 
 /* Finds the value of a dim or const; false if that failed (reported). */
 bool sem_resolve_global(sem_ctx_t *c, sem_global_t *g);
@@ -296,7 +296,7 @@ sem_expr_t *sem_dim_value(sem_ctx_t *c, const ix_poly_t *poly, td_loc_t loc);
 /* config("key", default). */
 sem_expr_t *sem_config(sem_ctx_t *c, const ast_expr_t *e);
 
-/* ---- facts.c -------------------------------------------------------------- */
+/* ---- facts.c ------------------------------------------------------------- */
 
 void sem_module_requires(sem_ctx_t *c, sem_module_t *m);
 /* A `require` of a file or function: checks the operands (E54), decides it
@@ -314,7 +314,7 @@ void sem_assume_sizes(sem_ctx_t *c);
 int sem_prove(sem_ctx_t *c, const sem_expr_t *cond, ix_subst_fn map,
               void *user);
 
-/* ---- consts.c ------------------------------------------------------------- */
+/* ---- consts.c ------------------------------------------------------------ */
 
 /* op on numbers; false after reporting E45, E37, E46 at loc. */
 bool sem_fold_binary(sem_ctx_t *c, sem_op_t op, sem_number_t a,
@@ -325,7 +325,7 @@ sem_number_t sem_number_of(const sem_expr_t *e);
 sem_expr_t *sem_number_expr(sem_ctx_t *c, sem_number_t n, td_loc_t loc);
 const char *sem_number_text(sem_ctx_t *c, sem_number_t n);
 
-/* ---- types.c -------------------------------------------------------------- */
+/* ---- types.c ------------------------------------------------------------- */
 
 /* Type of the text in the scope of the current module and generics.  False
  * after a report. */
@@ -369,7 +369,7 @@ bool sem_check_sizes(sem_ctx_t *c, const sem_type_t *type, td_loc_t loc,
 sem_type_t sem_field_type(sem_ctx_t *c, const sem_type_t *base,
                           uint32_t field);
 
-/* ---- shapes.c ------------------------------------------------------------- */
+/* ---- shapes.c ------------------------------------------------------------ */
 
 bool sem_same_dim(sem_ctx_t *c, const ix_poly_t *a, const ix_poly_t *b);
 /* Index of the first dim that differs, rank if none does, -1: ranks. */
@@ -394,7 +394,7 @@ void sem_report_dims(sem_ctx_t *c, td_loc_t loc, const char *where,
                      const sem_type_t *a, td_loc_t a_loc, const char *a_name,
                      const sem_type_t *b, td_loc_t b_loc, const char *b_name);
 
-/* ---- instances.c ---------------------------------------------------------- */
+/* ---- instances.c --------------------------------------------------------- */
 
 /* The instance for these dtypes (one for each dtype generic, in order) and
  * pack length; made and queued if new.  NULL if its head is wrong. */
@@ -404,7 +404,7 @@ sem_instance_t *sem_instantiate(sem_ctx_t *c, sem_fn_t *fn,
 void sem_check_body(sem_ctx_t *c, sem_instance_t *inst);
 void sem_use_global(sem_ctx_t *c, const sem_global_t *g);
 
-/* ---- exprs.c -------------------------------------------------------------- */
+/* ---- exprs.c ------------------------------------------------------------- */
 
 sem_expr_t *sem_new_expr(sem_ctx_t *c, sem_expr_kind_t kind, td_loc_t loc);
 /* Types an expression; NULL after a report. */
@@ -417,7 +417,7 @@ sem_expr_t *sem_check_int(sem_ctx_t *c, const ast_expr_t *e);
 sem_expr_t *sem_name_expr(sem_ctx_t *c, sem_symbol_t *symbol, td_loc_t loc);
 sem_expr_t *sem_index_expr(sem_ctx_t *c, sem_index_t *index, td_loc_t loc);
 
-/* ---- arith.c -------------------------------------------------------------- */
+/* ---- arith.c ------------------------------------------------------------- */
 
 bool sem_is_float(const sem_expr_t *e);
 bool sem_is_int(const sem_expr_t *e);
@@ -456,7 +456,7 @@ const ix_poly_t *sem_opaque(sem_ctx_t *c, const char *name, td_loc_t loc,
 /* Value of an element of an integer expression, for ranges. */
 const ix_poly_t *sem_element_poly(sem_ctx_t *c, const sem_expr_t *e);
 
-/* ---- subscripts.c --------------------------------------------------------- */
+/* ---- subscripts.c -------------------------------------------------------- */
 
 sem_expr_t *sem_field(sem_ctx_t *c, sem_expr_t *base, const ast_expr_t *e);
 sem_expr_t *sem_subscript(sem_ctx_t *c, sem_expr_t *base,
@@ -466,7 +466,7 @@ sem_expr_t *sem_check_subscript(sem_ctx_t *c, const ast_expr_t *e);
 /* NAME, FIELD and SUBSCRIPT down to a NAME; NULL otherwise. */
 const sem_expr_t *sem_root(const sem_expr_t *place);
 
-/* ---- bounds.c ------------------------------------------------------------- */
+/* ---- bounds.c ------------------------------------------------------------ */
 
 /* Proves 0 <= sub < dim or reports E08, E09. */
 bool sem_prove_subscript(sem_ctx_t *c, const sem_expr_t *sub,
@@ -486,7 +486,7 @@ bool sem_in_range(sem_ctx_t *c, const ix_poly_t *p, const ix_poly_t *lo,
 /* The datum that an integer element read is. */
 const ix_poly_t *sem_datum(sem_ctx_t *c, const sem_expr_t *read);
 
-/* ---- ranges.c ------------------------------------------------------------- */
+/* ---- ranges.c ------------------------------------------------------------ */
 
 /* An index whose range is sought. */
 typedef struct sem_seek {
@@ -508,12 +508,12 @@ void sem_find_ranges(sem_ctx_t *c, sem_seek_t *seeks, size_t count,
 /* The ranges hold an element inside a formula. */
 void sem_assume_nonempty(sem_ctx_t *c, const sem_index_t *index);
 
-/* ---- reductions.c --------------------------------------------------------- */
+/* ---- reductions.c -------------------------------------------------------- */
 
 sem_expr_t *sem_reduction(sem_ctx_t *c, const ast_expr_t *e);
 sem_expr_t *sem_reduction_call(sem_ctx_t *c, const ast_expr_t *e);
 
-/* ---- builtins.c, calls.c, binding.c --------------------------------------- */
+/* ---- builtins.c, calls.c, binding.c -------------------------------------- */
 
 sem_expr_t *sem_call(sem_ctx_t *c, const ast_expr_t *e);
 sem_expr_t *sem_cast(sem_ctx_t *c, const ast_expr_t *e);
@@ -545,7 +545,7 @@ const ix_poly_t *sem_matching_map(void *user, const ix_symbol_t *s);
 bool sem_match_args(sem_ctx_t *c, sem_matching_t *m,
                     sem_expr_t *const *args, td_loc_t call_loc);
 
-/* ---- stmts.c, define.c, updates.c ----------------------------------------- */
+/* ---- stmts.c, define.c, updates.c ---------------------------------------- */
 
 sem_block_t *sem_check_block(sem_ctx_t *c, const ast_block_t *b);
 sem_stmt_t *sem_new_stmt(sem_ctx_t *c, sem_stmt_kind_t kind, td_loc_t loc);
@@ -564,7 +564,7 @@ bool sem_check_updatable(sem_ctx_t *c, const sem_expr_t *place, td_loc_t loc);
 bool sem_places_overlap(sem_ctx_t *c, const sem_expr_t *a,
                         const sem_expr_t *b);
 
-/* ---- layouts.c, grads.c, body.c ------------------------------------------- */
+/* ---- layouts.c, grads.c, body.c ------------------------------------------ */
 
 void sem_check_marks(sem_ctx_t *c, const ast_type_t *t,
                      const sem_type_t *type);

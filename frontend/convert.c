@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* ---- if, max, min ------------------------------------------------------------- */
+/* ---- if, max, min -------------------------------------------------------- */
 
 static bool const_fits(const sem_expr_t *e, tdsl_dtype_t dtype) {
   if (e->kind != SEM_CONST) return false;
@@ -199,7 +199,7 @@ sem_expr_t *sem_choice(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
   return e;
 }
 
-/* ---- stores ---------------------------------------------------------------------- */
+/* ---- stores -------------------------------------------------------------- */
 
 static td_diag_t *report_fit(sem_ctx_t *c, const sem_expr_t *e,
                              const sem_type_t *place, const char *name) {
@@ -307,7 +307,7 @@ sem_expr_t *sem_for_store(sem_ctx_t *c, sem_expr_t *e,
   return sem_adopt(c, e, place->dtype);
 }
 
-/* ---- parameters --------------------------------------------------------------------- */
+/* ---- parameters ---------------------------------------------------------- */
 
 /* Every value of the first is one of the second. */
 static bool is_exact_into(tdsl_dtype_t from, tdsl_dtype_t to) {

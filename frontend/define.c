@@ -14,7 +14,7 @@ typedef struct left {
   bool failed;
 } left_t;
 
-/* ---- whole values ------------------------------------------------------------------ */
+/* ---- whole values -------------------------------------------------------- */
 
 static void report_rank(sem_ctx_t *c, const sem_expr_t *e, uint32_t colons,
                         const char *name, td_loc_t loc) {
@@ -85,7 +85,7 @@ sem_expr_t *sem_whole_value(sem_ctx_t *c, sem_expr_t *e,
   return sem_for_store(c, e, place, name);
 }
 
-/* ---- left sides ---------------------------------------------------------------------- */
+/* ---- left sides ---------------------------------------------------------- */
 
 static bool report_left(sem_ctx_t *c, td_loc_t loc, const char *text) {
   td_diag_t *d = sem_report(c, TD_E48, loc, "%s", text);
@@ -166,7 +166,7 @@ static bool read_left(sem_ctx_t *c, left_t *l) {
   return false;
 }
 
-/* ---- the name that comes into being ---------------------------------------------------- */
+/* ---- the name that comes into being -------------------------------------- */
 
 static tdsl_dtype_t held_dtype(tdsl_dtype_t dtype, bool is_var) {
   dtype = sem_arithmetic(dtype);
@@ -236,7 +236,7 @@ static void make_value(sem_ctx_t *c, const left_t *l, bool is_var) {
   s->value = v;
 }
 
-/* ---- y = e --------------------------------------------------------------------------- */
+/* ---- y = e --------------------------------------------------------------- */
 
 static sem_expr_t *value_of(sem_ctx_t *c, const ast_stmt_t *s, bool is_whole) {
   c->allowed_call = is_whole ? s->value : NULL;
@@ -316,7 +316,7 @@ static sem_stmt_t *check_whole(sem_ctx_t *c, const ast_stmt_t *s,
   return ok ? stmt : NULL;
 }
 
-/* ---- y[i, :] = e ------------------------------------------------------------------------ */
+/* ---- y[i, :] = e --------------------------------------------------------- */
 
 static size_t find_seek(const sem_seek_t *seeks, size_t count,
                         const char *name) {
@@ -524,7 +524,7 @@ static sem_stmt_t *check_elements(sem_ctx_t *c, const ast_stmt_t *s,
   return stmt;
 }
 
-/* ---- both --------------------------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------- */
 
 sem_stmt_t *sem_check_define(sem_ctx_t *c, const ast_stmt_t *s) {
   sem_stmt_t *stmt = sem_new_stmt(c, SEM_DEFINE, s->loc);

@@ -26,7 +26,7 @@ static bool check_size(sem_ctx_t *c, const sem_global_t *g, int64_t value,
   return false;
 }
 
-/* ---- config ----------------------------------------------------------------- */
+/* ---- config -------------------------------------------------------------- */
 
 /* config("key", default) in the value of a dim or const. */
 static sem_expr_t *config_value(sem_ctx_t *c, sem_global_t *g,
@@ -85,7 +85,7 @@ sem_expr_t *sem_config(sem_ctx_t *c, const ast_expr_t *e) {
   return config_value(c, c->global, e);
 }
 
-/* ---- values ------------------------------------------------------------------ */
+/* ---- values -------------------------------------------------------------- */
 
 static void make_symbol(sem_ctx_t *c, sem_global_t *g, ix_symbol_kind_t kind) {
   g->symbol = ix_symbol_create(c->pool, g->name, kind, g->loc);
@@ -287,7 +287,7 @@ void sem_require_values(sem_ctx_t *c) {
   }
 }
 
-/* ---- mesh --------------------------------------------------------------------- */
+/* ---- mesh ---------------------------------------------------------------- */
 
 static int64_t axis_size(sem_ctx_t *c, const ast_item_t *item) {
   if (c->options->mesh_none) return 1;

@@ -14,7 +14,7 @@ sem_expr_t *sem_new_expr(sem_ctx_t *c, sem_expr_kind_t kind, td_loc_t loc) {
   return e;
 }
 
-/* ---- names ------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 sem_expr_t *sem_name_expr(sem_ctx_t *c, sem_symbol_t *symbol, td_loc_t loc) {
   sem_expr_t *e = sem_new_expr(c, SEM_NAME, loc);
@@ -68,7 +68,7 @@ static sem_expr_t *name_value(sem_ctx_t *c, const ast_expr_t *e) {
   return sem_name_expr(c, entry->symbol, e->loc);
 }
 
-/* ---- leaves of the tree --------------------------------------------------------- */
+/* ---- leaves of the tree -------------------------------------------------- */
 
 static sem_expr_t *literal(sem_ctx_t *c, const ast_expr_t *e) {
   sem_number_t n = {SEM_NUMBER_INT, e->i64, e->f64};
@@ -86,7 +86,7 @@ static sem_expr_t *string_value(sem_ctx_t *c, const ast_expr_t *e) {
   return NULL;
 }
 
-/* ---- if ---------------------------------------------------------------------------- */
+/* ---- if ------------------------------------------------------------------ */
 
 static sem_expr_t *check_arm(sem_ctx_t *c, const sem_expr_t *cond,
                              bool truth, const ast_expr_t *arm) {
@@ -111,7 +111,7 @@ static sem_expr_t *check_if(sem_ctx_t *c, const ast_expr_t *e) {
   return sem_select(c, cond, a, b, e->loc);
 }
 
-/* ---- chains --------------------------------------------------------------------------- */
+/* ---- chains -------------------------------------------------------------- */
 
 static sem_op_t binary_op(sem_ctx_t *c, ast_op_t op) {
   switch (op) {
@@ -203,7 +203,7 @@ static sem_expr_t *check_chain(sem_ctx_t *c, const ast_expr_t *e) {
   return value;
 }
 
-/* ---- dispatch --------------------------------------------------------------------------- */
+/* ---- dispatch ------------------------------------------------------------ */
 
 static sem_expr_t *check_leaf(sem_ctx_t *c, const ast_expr_t *e) {
   switch (e->kind) {

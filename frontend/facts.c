@@ -5,7 +5,7 @@
  * entry, those of a function also at each of its calls. */
 #include "frontend/check.h"
 
-/* ---- what may stand in a require (E54) --------------------------------------- */
+/* ---- what may stand in a require (E54) ----------------------------------- */
 
 typedef struct operands {
   sem_ctx_t *c;
@@ -60,7 +60,7 @@ static bool check_operands(sem_ctx_t *c, const ast_expr_t *e) {
   return false;
 }
 
-/* ---- deciding ------------------------------------------------------------------ */
+/* ---- deciding ------------------------------------------------------------ */
 
 typedef struct name_list {
   sem_ctx_t *c;
@@ -119,7 +119,7 @@ static void report_false(sem_ctx_t *c, const ast_expr_t *e) {
   }
 }
 
-/* ---- facts ---------------------------------------------------------------------- */
+/* ---- facts --------------------------------------------------------------- */
 
 static bool is_comparison(sem_op_t op) {
   return op >= SEM_OP_EQ && op <= SEM_OP_GE;
@@ -182,7 +182,7 @@ void sem_assume_require(sem_ctx_t *c, const sem_expr_t *cond) {
   if (comparison_polys(cond, &a, &b)) assume_comparison(c, cond->op, a, b);
 }
 
-/* ---- proofs of conditions --------------------------------------------------------- */
+/* ---- proofs of conditions ------------------------------------------------ */
 
 static int prove_sign(sem_ctx_t *c, const ix_poly_t *p) {
   if (sem_nonneg(c, p)) return 1;
@@ -272,7 +272,7 @@ void sem_assume_sizes(sem_ctx_t *c) {
   }
 }
 
-/* ---- require ------------------------------------------------------------------------ */
+/* ---- require ------------------------------------------------------------- */
 
 static bool is_dim(const sem_expr_t *e) {
   return e->poly != NULL && ix_as_symbol(e->poly) != NULL;

@@ -37,7 +37,7 @@ static const sem_symbol_t *root_symbol(const sem_expr_t *place) {
   return root == NULL ? NULL : root->symbol;
 }
 
-/* ---- expressions, with a stack of our own -------------------------------------- */
+/* ---- expressions, with a stack of our own -------------------------------- */
 
 typedef TD_VEC(const sem_expr_t *) exprs_t;
 
@@ -105,7 +105,7 @@ static const void *value_mark(walk_t *w, const sem_expr_t *e) {
   return mark;
 }
 
-/* ---- statements ------------------------------------------------------------------ */
+/* ---- statements ---------------------------------------------------------- */
 
 static void mark_inouts(walk_t *w, const sem_expr_t *e,
                         const void *mark) {
@@ -174,7 +174,7 @@ static void walk_block(walk_t *w, const sem_block_t *b) {
   }
 }
 
-/* ---- every grad of a function ------------------------------------------------------- */
+/* ---- every grad of a function -------------------------------------------- */
 
 static void report(sem_ctx_t *c, const walk_t *w) {
   const char *name = w->p->name;

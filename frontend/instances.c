@@ -16,7 +16,7 @@ void sem_use_global(sem_ctx_t *c, const sem_global_t *g) {
   c->inst->uses.data[g->use] = 1;
 }
 
-/* ---- generics -------------------------------------------------------------------- */
+/* ---- generics ------------------------------------------------------------ */
 
 static const int64_t *given_generic(const sem_ctx_t *c, const char *name) {
   for (uint32_t i = 0; i < c->options->dim_count; i++) {
@@ -120,7 +120,7 @@ static bool read_generics(sem_ctx_t *c, sem_instance_t *inst,
   return ok;
 }
 
-/* ---- parameters and results --------------------------------------------------------- */
+/* ---- parameters and results ---------------------------------------------- */
 
 static void make_scalar_value(sem_ctx_t *c, sem_symbol_t *s) {
   if (s->type.kind != SEM_TENSOR || s->type.rank > 0 ||
@@ -236,7 +236,7 @@ static bool read_head(sem_ctx_t *c, sem_instance_t *inst,
   return ok;
 }
 
-/* ---- making ---------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------- */
 
 /* What belongs to the function being checked, put aside while another head is
  * read. */

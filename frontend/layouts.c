@@ -47,7 +47,7 @@ static const sem_axis_t *use_axis(sem_ctx_t *c, ast_name_t name,
   return axis;
 }
 
-/* ---- E23 ------------------------------------------------------------------------- */
+/* ---- E23 ----------------------------------------------------------------- */
 
 static const char *divisors_of(sem_ctx_t *c, int64_t n) {
   enum { MOST = 12 };
@@ -87,7 +87,7 @@ static void check_divides(sem_ctx_t *c, const ast_shard_t *shard,
   }
 }
 
-/* ---- one mark ----------------------------------------------------------------------- */
+/* ---- one mark ------------------------------------------------------------ */
 
 static void check_shard(sem_ctx_t *c, const ast_shard_t *shard,
                         const sem_dim_t *dim, seen_t *seen, bool is_left) {
@@ -169,7 +169,7 @@ void sem_check_left_mark(sem_ctx_t *c, const ast_sub_t *sub,
   check_shard(c, sub->shard, dim, &seen, true);
 }
 
-/* ---- attributes (E40) --------------------------------------------------------------- */
+/* ---- attributes (E40) ---------------------------------------------------- */
 
 static const char *const fn_attributes[] = {
     "tf32",          "approx",        "test",          "pipeline",

@@ -1,7 +1,7 @@
 /* loops.c: `for`, and `each` expanded leaf by leaf. */
 #include "frontend/check.h"
 
-/* ---- for ------------------------------------------------------------------------ */
+/* ---- for ----------------------------------------------------------------- */
 
 /* A bound of a loop is read once, so it may stand for itself in polys only if
  * it is made of dims. */
@@ -71,7 +71,7 @@ sem_stmt_t *sem_check_for(sem_ctx_t *c, const ast_stmt_t *s) {
   return stmt;
 }
 
-/* ---- each: the leaves ------------------------------------------------------------- */
+/* ---- each: the leaves ---------------------------------------------------- */
 
 typedef struct path {
   uint32_t fields[256];
@@ -140,7 +140,7 @@ static bool same_leaves(sem_ctx_t *c, const ast_stmt_t *s,
   return true;
 }
 
-/* ---- each: places of one leaf ------------------------------------------------------- */
+/* ---- each: places of one leaf -------------------------------------------- */
 
 static sem_expr_t *stack_element(sem_ctx_t *c, sem_expr_t *base,
                                  sem_symbol_t *const *loops) {

@@ -6,7 +6,7 @@
 
 enum { MAX_IMPORT_DEPTH = 255 };
 
-/* ---- own declarations ------------------------------------------------------ */
+/* ---- own declarations ---------------------------------------------------- */
 
 static bool enter(sem_ctx_t *c, sem_module_t *m, ast_name_t name) {
   td_loc_t *old = td_map_get(&m->places, td_str(name.text));
@@ -80,7 +80,7 @@ static void add_own(sem_ctx_t *c, sem_module_t *m) {
   }
 }
 
-/* ---- imports ---------------------------------------------------------------- */
+/* ---- imports ------------------------------------------------------------- */
 
 /* The names of a list that cannot be found must not be reported again where
  * they are used. */

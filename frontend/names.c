@@ -87,7 +87,7 @@ void sem_scope_release(sem_ctx_t *c, size_t mark) {
   }
 }
 
-/* ---- unknown names --------------------------------------------------------- */
+/* ---- unknown names ------------------------------------------------------- */
 
 /* The innermost operator that has the reduction on its left and the name on
  * its right. */
@@ -206,7 +206,7 @@ void sem_unknown_value(sem_ctx_t *c, const ast_expr_t *e) {
   }
 }
 
-/* ---- what goes into the tree ------------------------------------------------ */
+/* ---- what goes into the tree --------------------------------------------- */
 
 sem_symbol_t *sem_new_symbol(sem_ctx_t *c, sem_symbol_kind_t kind,
                              const char *name, td_loc_t loc) {

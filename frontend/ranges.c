@@ -19,7 +19,7 @@ static void set_range(sem_ctx_t *c, sem_seek_t *s, const ix_poly_t *lo,
   own_symbol(s->index)->hi = hi;
 }
 
-/* ---- written ------------------------------------------------------------------ */
+/* ---- written ------------------------------------------------------------- */
 
 static void take_written(sem_ctx_t *c, sem_seek_t *s, bool is_left) {
   const ix_poly_t *lo = NULL, *hi = NULL;
@@ -52,7 +52,7 @@ static void take_dim(sem_ctx_t *c, sem_seek_t *s, const sem_dim_t *dim) {
   s->dim = *dim;
 }
 
-/* ---- found in formulas ----------------------------------------------------------- */
+/* ---- found in formulas --------------------------------------------------- */
 
 typedef struct search {
   sem_ctx_t *c;

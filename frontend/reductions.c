@@ -42,7 +42,7 @@ static sem_expr_t *check_kind(sem_ctx_t *c, sem_reduce_t op,
   return sem_settle(c, body);
 }
 
-/* ---- ranges of integer results ---------------------------------------------------- */
+/* ---- ranges of integer results ------------------------------------------- */
 
 static const ix_poly_t *volume(sem_ctx_t *c, const sem_expr_t *e) {
   const ix_poly_t *n = ix_const(c->pool, 1);
@@ -93,7 +93,7 @@ static void result_range(sem_ctx_t *c, sem_expr_t *e, const ix_poly_t *lo,
   }
 }
 
-/* ---- one reduction ------------------------------------------------------------------ */
+/* ---- one reduction ------------------------------------------------------- */
 
 static bool check_position_range(sem_ctx_t *c, const ast_expr_t *e,
                                  const sem_expr_t *r) {
@@ -225,7 +225,7 @@ sem_expr_t *sem_reduction(sem_ctx_t *c, const ast_expr_t *e) {
   return r;
 }
 
-/* ---- sum(t), max(a, b) ------------------------------------------------------------------ */
+/* ---- sum(t), max(a, b) --------------------------------------------------- */
 
 static sem_expr_t *reduce_all(sem_ctx_t *c, const ast_expr_t *e) {
   const char *word = ast_reduce_text(e->reduce);

@@ -27,7 +27,7 @@ td_diag_t *sem_report(sem_ctx_t *c, td_diag_id_t id, td_loc_t loc,
   return td_diag(c->task, id, loc, "%s", text);
 }
 
-/* ---- slices of the source ---------------------------------------------------- */
+/* ---- slices of the source ------------------------------------------------ */
 
 static void index_lines(sem_ctx_t *c, uint32_t file, const td_source_t *s) {
   c->lines_file = file;

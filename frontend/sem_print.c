@@ -52,7 +52,7 @@ static void put_type(printer_t *p, const sem_type_t *t) {
   }
 }
 
-/* ---- expressions ----------------------------------------------------------------- */
+/* ---- expressions --------------------------------------------------------- */
 
 static const char *op_text(sem_op_t op) {
   switch (op) {
@@ -278,7 +278,7 @@ static void put_expr(printer_t *p, const sem_expr_t *e) {
   for (size_t i = 0; i < length; i++) put_rest(p, chain[i]);
 }
 
-/* ---- statements ---------------------------------------------------------------------- */
+/* ---- statements ---------------------------------------------------------- */
 
 static void put_block(printer_t *p, const sem_block_t *b);
 
@@ -397,7 +397,7 @@ static void put_block(printer_t *p, const sem_block_t *b) {
   p->indent--;
 }
 
-/* ---- functions and dims ----------------------------------------------------------------- */
+/* ---- functions and dims -------------------------------------------------- */
 
 static void put_symbols(printer_t *p, uint32_t count,
                         sem_symbol_t *const *symbols) {

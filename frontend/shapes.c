@@ -36,7 +36,7 @@ bool sem_same_structure(sem_ctx_t *c, const sem_struct_t *a,
   return true;
 }
 
-/* ---- text ---------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 const char *sem_poly_text(sem_ctx_t *c, const ix_poly_t *p) {
   if (p == NULL) return "?";
@@ -158,7 +158,7 @@ const char *sem_type_text(sem_ctx_t *c, const sem_type_t *type) {
   return td_buf_finish(&out, c->arena);
 }
 
-/* ---- E06 -------------------------------------------------------------------------- */
+/* ---- E06 ----------------------------------------------------------------- */
 
 static bool is_transposed(sem_ctx_t *c, const sem_type_t *a,
                           const sem_type_t *b) {

@@ -42,7 +42,7 @@ sem_expr_t *sem_field(sem_ctx_t *c, sem_expr_t *base, const ast_expr_t *e) {
   return NULL;
 }
 
-/* ---- subscripts ---------------------------------------------------------------- */
+/* ---- subscripts ---------------------------------------------------------- */
 
 sem_expr_t *sem_check_subscript(sem_ctx_t *c, const ast_expr_t *e) {
   sem_expr_t *value = sem_check_expr(c, e);

@@ -22,7 +22,7 @@ tdsl_dtype_t sem_arithmetic(tdsl_dtype_t dtype) {
   }
 }
 
-/* ---- dims and ranges -------------------------------------------------------- */
+/* ---- dims and ranges ----------------------------------------------------- */
 
 static void report_not_dim(sem_ctx_t *c, const ast_expr_t *e,
                            const sem_expr_t *value, const char *what) {
@@ -101,7 +101,7 @@ static bool read_dim(sem_ctx_t *c, const ast_dim_t *dim, sem_type_t *out) {
   return true;
 }
 
-/* ---- suffixes ---------------------------------------------------------------- */
+/* ---- suffixes ------------------------------------------------------------ */
 
 static void natural_range(sem_ctx_t *c, sem_type_t *out) {
   if (out->dtype != TDSL_DTYPE_I8 && out->dtype != TDSL_DTYPE_U8) return;
@@ -159,7 +159,7 @@ static bool read_suffixes(sem_ctx_t *c, const ast_type_t *t,
   return ok;
 }
 
-/* ---- a whole type ------------------------------------------------------------- */
+/* ---- a whole type -------------------------------------------------------- */
 
 static const char *const dtype_names[] = {"f64", "f32", "f16", "bf16",
                                           "f8e4m3", "f8e5m2", "i64", "i32",
@@ -212,7 +212,7 @@ bool sem_read_type(sem_ctx_t *c, const ast_type_t *t, sem_type_t *out) {
   return ok;
 }
 
-/* ---- maps over types ------------------------------------------------------------ */
+/* ---- maps over types ----------------------------------------------------- */
 
 void sem_each_dim(sem_ctx_t *c, const sem_type_t *type, sem_dim_fn fn,
                   void *user) {
@@ -319,7 +319,7 @@ void sem_restore_type(sem_ctx_t *c, sem_type_t *type) {
   map_type(c, type, restore_poly, NULL);
 }
 
-/* ---- fields ------------------------------------------------------------------------ */
+/* ---- fields -------------------------------------------------------------- */
 
 sem_type_t sem_field_type(sem_ctx_t *c, const sem_type_t *base,
                           uint32_t field) {
@@ -336,7 +336,7 @@ sem_type_t sem_field_type(sem_ctx_t *c, const sem_type_t *base,
   return out;
 }
 
-/* ---- what a definition creates ------------------------------------------------------ */
+/* ---- what a definition creates ------------------------------------------- */
 
 bool sem_check_dim(sem_ctx_t *c, const sem_dim_t *dim, td_loc_t loc) {
   int64_t value = 0;

@@ -27,7 +27,7 @@ bool sem_check_updatable(sem_ctx_t *c, const sem_expr_t *place,
   return false;
 }
 
-/* ---- overlap ------------------------------------------------------------------------ */
+/* ---- overlap ------------------------------------------------------------- */
 
 enum { MAX_PATH = 600 };
 
@@ -76,7 +76,7 @@ bool sem_places_overlap(sem_ctx_t *c, const sem_expr_t *a,
   return true;
 }
 
-/* ---- whole places --------------------------------------------------------------------- */
+/* ---- whole places -------------------------------------------------------- */
 
 static bool check_sum(sem_ctx_t *c, sem_expr_t *old, sem_expr_t *value,
                       const sem_type_t *place, const char *name) {
@@ -144,7 +144,7 @@ static sem_stmt_t *update_whole(sem_ctx_t *c, const ast_stmt_t *s,
   return stmt;
 }
 
-/* ---- elements: the indices ---------------------------------------------------------------- */
+/* ---- elements: the indices ----------------------------------------------- */
 
 typedef struct collect {
   sem_ctx_t *c;
@@ -221,7 +221,7 @@ static bool declare_indices(sem_ctx_t *c, const ast_expr_t *place,
   return ok;
 }
 
-/* ---- elements: is every element written once? ------------------------------------------------ */
+/* ---- elements: is every element written once? ---------------------------- */
 
 typedef struct reads {
   sem_ctx_t *c;
@@ -348,7 +348,7 @@ static bool check_distinct(sem_ctx_t *c, const ast_stmt_t *s,
   return true;
 }
 
-/* ---- elements --------------------------------------------------------------------------------- */
+/* ---- elements ------------------------------------------------------------ */
 
 static bool check_subs(sem_ctx_t *c, const ast_expr_t *ast,
                        const sem_expr_t *base, sem_stmt_t *stmt,

@@ -72,7 +72,7 @@ static LLVMValueRef trunc_to(cgl_t *g, LLVMValueRef v, LLVMTypeRef element) {
   return LLVMBuildTrunc(g->builder, v, cgl_like(element, v), "");
 }
 
-/* ---- reading -------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 /* Exponent and fraction of a narrow float, put at the same place of an f32
  * and scaled by a power of two, which is exact and turns its subnormals into
@@ -131,7 +131,7 @@ LLVMValueRef cgl_decode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef bits) {
   TD_ICE(g->task, "no load of dtype %d", (int)dtype);
 }
 
-/* ---- writing --------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------- */
 
 static LLVMValueRef is_nan(cgl_t *g, LLVMValueRef v) {
   return LLVMBuildFCmp(g->builder, LLVMRealUNO, v, v, "");
@@ -260,7 +260,7 @@ LLVMValueRef cgl_encode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef value,
   TD_ICE(g->task, "no store as dtype %d", (int)dtype);
 }
 
-/* ---- casts ------------------------------------------------------------------- */
+/* ---- casts --------------------------------------------------------------- */
 
 static void int_range(tdsl_dtype_t to, int64_t *lo, int64_t *hi) {
   *lo = to == TDSL_DTYPE_I32 ? INT32_MIN : to == TDSL_DTYPE_I8 ? -128 : 0;

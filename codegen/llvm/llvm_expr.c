@@ -72,7 +72,7 @@ LLVMTypeRef cgl_value_type(cgl_t *g, tdsl_dtype_t type) {
   TD_ICE(g->task, "no arithmetic in dtype %d", (int)type);
 }
 
-/* ---- index arithmetic of dims ------------------------------------------------ */
+/* ---- index arithmetic of dims -------------------------------------------- */
 
 static LLVMValueRef symbol_value(cgl_t *g, const ix_symbol_t *s) {
   for (uint32_t i = 0; i < g->kernel->dim_count; i++) {
@@ -149,7 +149,7 @@ LLVMValueRef cgl_poly(cgl_t *g, const ix_poly_t *p) {
   return sum;
 }
 
-/* ---- operations ------------------------------------------------------------------ */
+/* ---- operations ---------------------------------------------------------- */
 
 static LLVMValueRef float_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
                                  LLVMValueRef b) {
@@ -513,7 +513,7 @@ LLVMValueRef cgl_expr_wide(cgl_t *g, const kir_expr_t *e) {
   return cgl_widen(g, cgl_expr(g, e));
 }
 
-/* ---- calls -------------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 LLVMValueRef cgl_intrinsic(cgl_t *g, const char *name, LLVMValueRef *args,
                            uint32_t count) {

@@ -140,7 +140,7 @@ static void emit_block(cgl_t *g, const kir_block_t *block) {
   }
 }
 
-/* ---- block loops ---------------------------------------------------------------- */
+/* ---- block loops --------------------------------------------------------- */
 
 static bool is_block_loop(const kir_block_t *block) {
   return block->length == 1 && block->data[0]->kind == KIR_LOOP &&
@@ -203,7 +203,7 @@ static void emit_blocks(cgl_t *g, LLVMValueRef begin, LLVMValueRef end) {
   LLVMPositionBuilderAtEnd(g->builder, after);
 }
 
-/* ---- functions ---------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------- */
 
 static void add_attribute(cgl_t *g, LLVMValueRef f, uint32_t index,
                           const char *name, uint64_t value) {

@@ -85,7 +85,7 @@ static LLVMValueRef to_f32(cgl_t *g, LLVMValueRef v) {
   return LLVMBuildFPTrunc(g->builder, v, cgl_like(g->f32, v), "");
 }
 
-/* ---- exponentials, f32 ------------------------------------------------------ */
+/* ---- exponentials, f32 --------------------------------------------------- */
 
 /* 2^f for |f| <= 1/2; relative error 1.9e-9. */
 static const double exp2_f32[] = {1.0,           0.693147206,   0.240226469,
@@ -181,7 +181,7 @@ static LLVMValueRef erf_f32(cgl_t *g, LLVMValueRef x) {
   return pick(g, LLVMBuildFCmp(g->builder, LLVMRealUNO, x, x, ""), x, r);
 }
 
-/* ---- logarithms and powers, through f64 --------------------------------------- */
+/* ---- logarithms and powers, through f64 ---------------------------------- */
 
 /* log2 of a positive finite normal f64: x = 2^e m with m in sqrt(1/2) ..
  * sqrt(2); log2 m = 2/ln 2 atanh((m-1)/(m+1)); relative error 3.6e-15. */
@@ -291,7 +291,7 @@ static LLVMValueRef pow_f32(cgl_t *g, LLVMValueRef x, LLVMValueRef y,
   return pick(g, odd, copysign_of(g, r, x), r);
 }
 
-/* ---- sine and cosine, through f64 ------------------------------------------------ */
+/* ---- sine and cosine, through f64 ---------------------------------------- */
 
 /* Beyond this the two-part pi/2 loses the last bits: the helper takes over. */
 static const double sine_limit = 1e6;
@@ -357,7 +357,7 @@ static LLVMValueRef sine_f32(cgl_t *g, LLVMValueRef x, bool is_cosine) {
   return phi;
 }
 
-/* ---- the table -------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 static LLVMValueRef rsqrt(cgl_t *g, LLVMValueRef a) {
   LLVMValueRef root = cgl_intrinsic(g, "llvm.sqrt", &a, 1);
@@ -410,7 +410,7 @@ LLVMValueRef cgl_math(cgl_t *g, kir_x_t op, LLVMValueRef a, LLVMValueRef b) {
   }
 }
 
-/* ---- uniform: Philox 4x32, 10 rounds, in 64-bit lanes ------------------------------- */
+/* ---- uniform: Philox 4x32, 10 rounds, in 64-bit lanes -------------------- */
 
 static LLVMValueRef low32(cgl_t *g, LLVMValueRef v) {
   return LLVMBuildAnd(g->builder, v,

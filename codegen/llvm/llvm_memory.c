@@ -11,7 +11,7 @@
 
 #include "runtime/base/num.h"
 
-/* ---- strides ----------------------------------------------------------------- */
+/* ---- strides ------------------------------------------------------------- */
 
 /* By how much e moves when the lane grows by one; false: not constant. */
 static bool lane_stride(cgl_t *g, const kir_expr_t *e, int64_t *out) {
@@ -78,7 +78,7 @@ static access_t classify(cgl_t *g, uint32_t count, kir_expr_t *const *subs) {
   return a;
 }
 
-/* ---- addresses ------------------------------------------------------------------- */
+/* ---- addresses ----------------------------------------------------------- */
 
 static LLVMValueRef dim_value(cgl_t *g, const kir_buffer_t *b, uint32_t d) {
   int64_t constant;
@@ -185,7 +185,7 @@ static LLVMValueRef call_memory(cgl_t *g, const char *name,
   return LLVMBuildCall2(g->builder, signature, f, args, count, "");
 }
 
-/* ---- registers ----------------------------------------------------------------------- */
+/* ---- registers ----------------------------------------------------------- */
 
 /* A REGISTER buffer is an array of rows; a row is a vector of the last dim
  * (a scalar when the rank is 0). */
@@ -259,7 +259,7 @@ static void register_store(cgl_t *g, const kir_stmt_t *s) {
   LLVMBuildStore(g->builder, bits, address);
 }
 
-/* ---- loads and stores ------------------------------------------------------------------- */
+/* ---- loads and stores ---------------------------------------------------- */
 
 LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e) {
   const kir_buffer_t *b = e->u.buffer;
@@ -338,7 +338,7 @@ void cgl_store(cgl_t *g, const kir_stmt_t *s) {
   call_memory(g, "llvm.masked.scatter", overload, 2, args, 4);
 }
 
-/* ---- fold: lane l takes lane l + n/2, then l + n/4, ... ------------------------------------ */
+/* ---- fold: lane l takes lane l + n/2, then l + n/4, ... ------------------ */
 
 static LLVMValueRef combine(cgl_t *g, kir_x_t op, tdsl_dtype_t type,
                             LLVMValueRef a, LLVMValueRef b) {
@@ -388,7 +388,7 @@ LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e) {
                                  LLVMConstInt(g->i32, 0, 0), "");
 }
 
-/* ---- allocation ---------------------------------------------------------------------------- */
+/* ---- allocation ---------------------------------------------------------- */
 
 void cgl_alloc(cgl_t *g, const kir_stmt_t *s) {
   const kir_buffer_t *b = s->buffer;

@@ -116,7 +116,7 @@ TDSL_API tdsl_status_t tdsl_system_describe(tdsl_context_t *context,
                                             tdsl_text_fn_t text, void *user,
                                             tdsl_error_t **out_error);
 
-/* ---- compilation ----------------------------------------------------------- */
+/* ---- compilation --------------------------------------------------------- */
 
 /* Text of module `name` imported by `from_file`: the callee stores text that
    lives until compilation returns, and returns 1; 0: not found. */
@@ -219,7 +219,7 @@ TDSL_API tdsl_status_t tdsl_source_format(tdsl_context_t *context,
                                           tdsl_text_fn_t text, void *user,
                                           tdsl_error_t **out_error);
 
-/* ---- entry points ------------------------------------------------------------ */
+/* ---- entry points -------------------------------------------------------- */
 
 typedef enum tdsl_slot_kind_t {
   TDSL_SLOT_UNSET = 0,

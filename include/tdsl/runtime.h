@@ -16,7 +16,7 @@ typedef struct tdsl_buffer tdsl_buffer_t;
 typedef struct tdsl_executable tdsl_executable_t;
 typedef struct tdsl_run tdsl_run_t;
 
-/* ---- buffers: dense, row-major, base aligned to 16 bytes ------------------ */
+/* ---- buffers: dense, row-major, base aligned to 16 bytes ----------------- */
 
 typedef struct tdsl_tensor_desc_t {
   tdsl_dtype_t dtype;
@@ -73,7 +73,7 @@ TDSL_API tdsl_status_t tdsl_buffer_save_npy(const tdsl_buffer_t *buffer,
                                             tdsl_string_t path,
                                             tdsl_error_t **out_error);
 
-/* ---- inputs given as text -------------------------------------------------- */
+/* ---- inputs given as text ------------------------------------------------ */
 
 /* A list of values in the forms of `tdslc run --in`:
      NAME=VALUE   VALUE a number, true, false, F.npy, F.npz, F.json,
@@ -90,7 +90,7 @@ TDSL_API tdsl_status_t tdsl_inputs_add(tdsl_inputs_t *inputs,
                                        tdsl_error_t **out_error);
 TDSL_API void tdsl_inputs_destroy(tdsl_inputs_t *inputs);
 
-/* ---- executables ------------------------------------------------------------ */
+/* ---- executables --------------------------------------------------------- */
 
 /* Loads one entry point on the device that the program was compiled for. */
 TDSL_API tdsl_status_t tdsl_executable_create(tdsl_program_t *program,
@@ -108,7 +108,7 @@ TDSL_API tdsl_status_t tdsl_executable_bind_weights(
     tdsl_executable_t *exe, tdsl_string_t path, uint32_t strict,
     uint32_t convert, tdsl_error_t **out_error);
 
-/* ---- runs ----------------------------------------------------------------------- */
+/* ---- runs ---------------------------------------------------------------- */
 
 /* The state of one caller: arguments and the arena of intermediates, kept
    from run to run. */

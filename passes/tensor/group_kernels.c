@@ -61,7 +61,7 @@ uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count) {
   return prefix;
 }
 
-/* ---- joining ------------------------------------------------------------------ */
+/* ---- joining ------------------------------------------------------------- */
 
 typedef struct join {
   td_arena_t *scratch;

@@ -1,11 +1,12 @@
 /* settle_scalars.c
  *
  * Does: gives a value of its own to every loop bound that is more than a
- *   number of dims or a load of rank 0, and to the condition (and both sides
- *   of a comparison) of every assert.
+ *   number of dims or a load of rank 0, to the condition (and both sides of a
+ *   comparison) of every assert, and to a loop variable that is carried.
  * Needs: verified TIR.
  * Guarantees: the run time can read bounds and conditions from buffers;
- *   operands of an ASSERT are its condition, left and right side.
+ *   operands of an ASSERT are its condition, left and right side; loop
+ *   variables occur in expressions only.
  * Class: bitwise.
  * Ends because: one pass over the nodes.
  * Ledgers: a few bytes. */
@@ -74,12 +75,30 @@ static void settle_assert(settle_t *s, tir_block_t *block, size_t *at,
   n->body->loc = body->loc;
 }
 
+/* A loop variable is an argument of kernels and has no memory. */
+static bool is_variable(const tir_value_t *v) {
+  return v->def == NULL && v->rank == 0 && v->symbol != NULL &&
+         v->symbol->kind == IX_SYM_LOOP;
+}
+
+static void settle_values(settle_t *s, tir_block_t *block, size_t *at,
+                          tir_value_t **values, uint32_t count) {
+  for (uint32_t k = 0; k < count; k++) {
+    if (!is_variable(values[k])) continue;
+    tir_expr_t *e = tir_load(s->module->arena, values[k], 0, NULL);
+    values[k] = name_scalar(s, block, at, values[k]->name, e);
+  }
+}
+
 static void settle_block(settle_t *s, tir_block_t *block) {
   for (size_t i = 0; i < block->length; i++) {
     tir_node_t *n = block->data[i];
+    settle_values(s, block, &i, n->operands, n->operand_count);
     if (n->kind == TIR_ASSERT && s->checks) settle_assert(s, block, &i, n);
     if (n->kind != TIR_LOOP) continue;
     settle_block(s, &n->body_nodes);
+    size_t last = n->body_nodes.length;
+    settle_values(s, &n->body_nodes, &last, n->yields, n->operand_count);
     n->lo = settle_bound(s, block, &i, "from", n->lo);
     n->hi = settle_bound(s, block, &i, "to", n->hi);
   }

@@ -63,7 +63,7 @@ uint32_t tensor_parallel(const tir_node_t *n) {
   return count;
 }
 
-/* ---- replacements ----------------------------------------------------------- */
+/* ---- replacements -------------------------------------------------------- */
 
 static uint64_t key_of(const void *p) {
   return (uint64_t)(uintptr_t)p;

@@ -38,7 +38,7 @@ typedef struct product {
   tdsl_dtype_t type;
 } product_t;
 
-/* ---- analysis -------------------------------------------------------------- */
+/* ---- analysis ------------------------------------------------------------ */
 
 static void add_member(flat_group_t *g, tir_index_t *index) {
   g->members[g->count++] = index;
@@ -172,7 +172,7 @@ static bool analyse(product_t *p) {
   return pays(p) && guard_can_wait(p);
 }
 
-/* ---- packing ------------------------------------------------------------------ */
+/* ---- packing ------------------------------------------------------------- */
 
 typedef struct contiguity {
   const tir_index_t *along;
@@ -277,7 +277,7 @@ static void copy_rows(product_t *p, kir_block_t *block) {
              tile_expr(t, p->a));
 }
 
-/* ---- the micro-kernel ------------------------------------------------------------ */
+/* ---- the micro-kernel ---------------------------------------------------- */
 
 static kir_block_t *each_accumulator(product_t *p, kir_block_t *block,
                                      int64_t rows, kir_expr_t **r,
@@ -350,7 +350,7 @@ static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
   }
 }
 
-/* ---- the epilogue ------------------------------------------------------------------- */
+/* ---- the epilogue -------------------------------------------------------- */
 
 static kir_expr_t *stored(tile_t *t, const tir_value_t *v, kir_expr_t *e) {
   if (v->dtype == e->type) return e;
@@ -425,7 +425,7 @@ static void epilogue(product_t *p, kir_block_t *block) {
   }
 }
 
-/* ---- the kernel ----------------------------------------------------------------------- */
+/* ---- the kernel ---------------------------------------------------------- */
 
 static kir_expr_t *part(product_t *p, kir_expr_t *from, const ix_poly_t *extent,
                         int64_t size) {

@@ -63,7 +63,7 @@ static kir_block_t *lanes_at(tile_t *t, kir_block_t *block, kir_expr_t *base,
   return body;
 }
 
-/* ---- what a node is ---------------------------------------------------------- */
+/* ---- what a node is ------------------------------------------------------ */
 
 static uint32_t parallel_count(const tir_node_t *n) {
   uint32_t count = 0;
@@ -112,7 +112,7 @@ static strategy_t choose(tile_t *t, const tir_node_t *n, uint32_t prefix) {
   return c.row_loads >= c.out_loads ? BY_ROW : BY_OUTPUT;
 }
 
-/* ---- one node ------------------------------------------------------------------ */
+/* ---- one node ------------------------------------------------------------ */
 
 typedef struct nest {
   tir_node_t *node;
@@ -321,7 +321,7 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
   }
 }
 
-/* ---- the group --------------------------------------------------------------------- */
+/* ---- the group ----------------------------------------------------------- */
 
 /* Whether lanes of this lone node run over its last parallel index: then
  * that index stays inside the block, in chunks. */

@@ -61,7 +61,7 @@ static void scan_block(escape_t *e, td_arena_t *scratch,
   }
 }
 
-/* ---- one group ------------------------------------------------------------------ */
+/* ---- one group ----------------------------------------------------------- */
 
 typedef struct build {
   pass_state_t *state;

@@ -32,7 +32,7 @@ kir_expr_t *tile_dim(tile_t *t, const ix_poly_t *p) {
   return kir_dim(t->arena, p);
 }
 
-/* ---- homes ------------------------------------------------------------------ */
+/* ---- homes --------------------------------------------------------------- */
 
 void tile_set_home(tile_t *t, const tir_value_t *value, kir_buffer_t *buffer,
                    uint32_t dropped) {
@@ -78,7 +78,7 @@ kir_buffer_t *tile_param(tile_t *t, const tir_value_t *value, bool is_read,
   return home->buffer;
 }
 
-/* ---- expressions --------------------------------------------------------------- */
+/* ---- expressions --------------------------------------------------------- */
 
 void tile_set_index(tile_t *t, const tir_index_t *index, kir_expr_t *value) {
   td_map_put_u64(&t->indices, key_of(index), value);
@@ -160,7 +160,7 @@ kir_expr_t *tile_expr(tile_t *t, tir_expr_t *e) {
   return td_map_get_u64(&t->done, key_of(e));
 }
 
-/* ---- builders --------------------------------------------------------------------- */
+/* ---- builders ------------------------------------------------------------ */
 
 kir_expr_t *tile_int(tile_t *t, int64_t v) {
   return kir_const_i(t->arena, TDSL_DTYPE_I64, v);
@@ -243,7 +243,7 @@ void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
   tile_store(t, block, b, count - dropped, subs + dropped, v);
 }
 
-/* ---- reductions ------------------------------------------------------------------------ */
+/* ---- reductions ---------------------------------------------------------- */
 
 kir_expr_t *tile_identity(tile_t *t, tir_reduce_t reduce, tdsl_dtype_t type) {
   bool is_float = type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;

@@ -32,7 +32,7 @@ static rcpu_device_t *self_of(hal_device_t *device) {
   return (rcpu_device_t *)(void *)device;
 }
 
-/* ---- memory ------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static void *host_alloc(const tdsl_allocator_t *a, size_t bytes) {
   if (a->function != NULL) return a->function(NULL, 0, bytes, a->user);
@@ -88,7 +88,7 @@ static bool device_fill(hal_device_t *device, td_task_t *task, void *to,
   return true;
 }
 
-/* ---- programs ----------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------ */
 
 static void program_unload(hal_device_t *device, hal_program_t *program) {
   if (program == NULL) return;
@@ -136,7 +136,7 @@ static hal_program_t *program_load(hal_device_t *device, td_task_t *task,
   return p;
 }
 
-/* ---- launches ------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 typedef struct job {
   rcpu_kernel_fn kernel;

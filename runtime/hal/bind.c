@@ -36,7 +36,7 @@ td_loc_t hal_locate(td_task_t *task, const plan_t *plan, td_loc_t loc) {
   return loc;
 }
 
-/* ---- messages ------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 static void put_shape(td_buf_t *out, uint32_t rank, const int64_t *dims) {
   td_buf_putc(out, '[');
@@ -121,7 +121,7 @@ static void shape_fault(hal_binding_t *b, td_task_t *task, uint32_t slot,
           text_of(task, &text));
 }
 
-/* ---- presence and kind ------------------------------------------------------ */
+/* ---- presence and kind --------------------------------------------------- */
 
 static void set_default(hal_arg_t *a, const plan_slot_t *s) {
   a->is_set = true;
@@ -246,7 +246,7 @@ static bool settle_args(hal_binding_t *b, td_task_t *task,
   return ok;
 }
 
-/* ---- dims ---------------------------------------------------------------------- */
+/* ---- dims ---------------------------------------------------------------- */
 
 static bool bind_dims(hal_binding_t *b, td_task_t *task,
                       const int64_t *preset) {
@@ -379,7 +379,7 @@ static bool check_bounds(hal_binding_t *b, td_task_t *task) {
   return ok;
 }
 
-/* ---- conditions --------------------------------------------------------------- */
+/* ---- conditions ---------------------------------------------------------- */
 
 static void read_scalars(hal_binding_t *b, bool is_host) {
   for (uint32_t s = 0; s < b->entry->slot_count; s++) {
@@ -449,7 +449,7 @@ static bool check_requires(hal_binding_t *b, td_task_t *task) {
   return ok;
 }
 
-/* ---- contents -------------------------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------ */
 
 /* Number of the first element outside lo .. hi, or count. */
 #define FIRST_OUTSIDE(type)                                                   \
@@ -517,7 +517,7 @@ static bool check_ranges(hal_binding_t *b, td_task_t *task, bool is_host) {
   return ok;
 }
 
-/* ---- overlap -------------------------------------------------------------------- */
+/* ---- overlap ------------------------------------------------------------- */
 
 static bool overlap(const hal_binding_t *b, uint32_t s, uint32_t t) {
   const hal_arg_t *x = &b->args[s], *y = &b->args[t];

@@ -85,7 +85,7 @@ const hal_stats_t *hal_exec_stats(const hal_exec_t *x) {
   return &x->stats;
 }
 
-/* ---- memory -------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static void grow(hal_exec_t *x, td_task_t *task, block_t *block, size_t bytes,
                  const char *what) {
@@ -183,7 +183,7 @@ static void count_memory(hal_exec_t *x) {
   x->stats.device_bytes = sum;
 }
 
-/* ---- steps ----------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 static void touch(hal_exec_t *x, uint32_t buffer) {
   if (x->sizes[buffer] > 0 && x->ends[buffer] > x->stats.arena_bytes) {

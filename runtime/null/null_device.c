@@ -47,7 +47,7 @@ static void *host_realloc(rnull_device_t *d, void *old, size_t old_bytes,
   return NULL;
 }
 
-/* ---- record ------------------------------------------------------------------ */
+/* ---- record -------------------------------------------------------------- */
 
 static void put(rnull_device_t *d, const char *text, size_t length) {
   if (d->has_failed) return;
@@ -87,7 +87,7 @@ void rnull_device_clear(hal_device_t *device) {
   if (d->record != NULL) d->record[0] = '\0';
 }
 
-/* ---- memory ------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static rnull_block_t *add_block(rnull_device_t *d, void *base, void *data,
                                 size_t bytes) {
@@ -171,7 +171,7 @@ static bool device_fill(hal_device_t *device, td_task_t *task, void *to,
   return true;
 }
 
-/* ---- programs ----------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------ */
 
 static hal_program_t *program_load(hal_device_t *device, td_task_t *task,
                                    const plan_t *plan) {

@@ -18,7 +18,7 @@ void plan_fail(plan_parser_t *p, const char *format, ...) {
   p->word = td_str("end of text");
 }
 
-/* ---- characters ------------------------------------------------------------ */
+/* ---- characters ---------------------------------------------------------- */
 
 static int peek(const plan_parser_t *p, size_t ahead) {
   size_t at = p->at + ahead;
@@ -164,7 +164,7 @@ void plan_next(plan_parser_t *p) {
   }
 }
 
-/* ---- tokens -------------------------------------------------------------------- */
+/* ---- tokens -------------------------------------------------------------- */
 
 bool plan_at(const plan_parser_t *p, const char *text) {
   return (p->lexeme == PLAN_T_WORD || p->lexeme == PLAN_T_PUNCT) &&
@@ -263,7 +263,7 @@ td_loc_t plan_parse_loc(plan_parser_t *p) {
   return l;
 }
 
-/* ---- expressions ------------------------------------------------------------------ */
+/* ---- expressions --------------------------------------------------------- */
 
 typedef TD_VEC(plan_token_t) tokens_t;
 

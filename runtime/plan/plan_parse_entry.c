@@ -140,7 +140,7 @@ static plan_buffer_t parse_buffer(plan_parser_t *p, uint32_t number) {
   return b;
 }
 
-/* ---- steps --------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 static void parse_bound(plan_parser_t *p, plan_expr_t *e, int32_t *buffer) {
   *buffer = -1;

@@ -35,7 +35,7 @@ plan_sign_t plan_sign(plan_x_t op) {
   return s;
 }
 
-/* ---- expressions --------------------------------------------------------------- */
+/* ---- expressions --------------------------------------------------------- */
 
 static bool is_word(const char *text) {
   static const char *const taken[] = {"min", "max", "neg", "not", "float",
@@ -172,7 +172,7 @@ void plan_print_expr(td_buf_t *out, const plan_expr_t *e,
   td_arena_free_all(&scratch);
 }
 
-/* ---- lines -------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------- */
 
 static void put_indent(printer_t *p) {
   td_buf_pad(p->out, ' ', (size_t)p->depth * 2);
@@ -262,7 +262,7 @@ static void put_kernel(printer_t *p, const plan_kernel_t *k) {
   td_buf_puts(p->out, "\n}\n");
 }
 
-/* ---- entries ------------------------------------------------------------------------- */
+/* ---- entries ------------------------------------------------------------- */
 
 static void put_var(printer_t *p, const plan_var_t *v) {
   put_indent(p);

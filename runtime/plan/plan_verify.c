@@ -50,7 +50,7 @@ static void fail(verifier_t *v, const char *format, ...) {
   TD_ICE(v->task, "plan of %s: %s", entry, text);
 }
 
-/* ---- expressions ------------------------------------------------------------- */
+/* ---- expressions --------------------------------------------------------- */
 
 /* What an expression may mention. */
 typedef struct scope {
@@ -107,7 +107,7 @@ static void check_dims(verifier_t *v, uint32_t rank, const plan_expr_t *dims,
   for (uint32_t d = 0; d < rank; d++) check_expr(v, &dims[d], s, what);
 }
 
-/* ---- tables ------------------------------------------------------------------ */
+/* ---- tables -------------------------------------------------------------- */
 
 static bool dtype_ok(tdsl_dtype_t dtype) {
   return td_dtype_bytes(dtype) > 0;
@@ -204,7 +204,7 @@ static void check_interface(verifier_t *v) {
   check_expr(v, &e->arena_bytes, &dims, "the arena's size");
 }
 
-/* ---- steps -------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 typedef struct walk {
   bool *is_open;                /* by var */
@@ -371,7 +371,7 @@ static void check_steps(verifier_t *v) {
   }
 }
 
-/* ---- lives ---------------------------------------------------------------------- */
+/* ---- lives --------------------------------------------------------------- */
 
 static void note_use(verifier_t *v, uint32_t buffer, uint32_t at) {
   if (v->first[buffer] == NEVER) v->first[buffer] = at;
@@ -417,7 +417,7 @@ static void find_lives(verifier_t *v) {
   }
 }
 
-/* ---- the memory plan at given dims --------------------------------------------- */
+/* ---- the memory plan at given dims --------------------------------------- */
 
 /* Dims of sample n: all equal at first, then mixes. */
 static void sample_dims(const plan_entry_t *e, int n, int64_t *dims) {

@@ -9,7 +9,7 @@
 #include "runtime/base/num.h"
 #include "runtime/io/json.h"
 
-/* ---- binding.json --------------------------------------------------------------- */
+/* ---- binding.json -------------------------------------------------------- */
 
 typedef struct row {
   int64_t declared[16], file[16];
@@ -94,7 +94,7 @@ TASK_TEST(shapes_that_overflow) {
   assert_false(bind_match(zero, 2, three, 1, NULL, NULL, &at));
 }
 
-/* ---- a checkpoint in memory --------------------------------------------------------- */
+/* ---- a checkpoint in memory ---------------------------------------------- */
 
 typedef struct store {
   const bind_tensor_t *tensors;

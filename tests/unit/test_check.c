@@ -11,7 +11,7 @@
 #include "runtime/base/num.h"
 #include "runtime/io/json.h"
 
-/* ---- modules from memory -------------------------------------------------------- */
+/* ---- modules from memory ------------------------------------------------- */
 
 typedef struct text_file {
   const char *name, *text;
@@ -68,7 +68,7 @@ static sem_program_t *check(td_task_t *task, const char *text) {
   return check_with(task, text, &none, NULL);
 }
 
-/* ---- errors.json ------------------------------------------------------------------- */
+/* ---- errors.json --------------------------------------------------------- */
 
 typedef struct program {
   const char *id; /* NULL: must be accepted */
@@ -162,7 +162,7 @@ TASK_TEST(reference_errors) {
   assert_int_equal(accepted, 29);
 }
 
-/* ---- samples ------------------------------------------------------------------------- */
+/* ---- samples ------------------------------------------------------------- */
 
 static const struct {
   const char *path;
@@ -201,7 +201,7 @@ TASK_TEST(samples_are_accepted) {
   }
 }
 
-/* ---- size ------------------------------------------------------------------------------ */
+/* ---- size ---------------------------------------------------------------- */
 
 static const char *repeated(td_task_t *task, const char *before,
                             const char *part, size_t count,
@@ -286,7 +286,7 @@ TASK_TEST(errors_are_capped) {
   assert_int_equal(task->diags.length, TD_MAX_ERRORS);
 }
 
-/* ---- modules ------------------------------------------------------------------------------- */
+/* ---- modules ------------------------------------------------------------- */
 
 TASK_TEST(modules) {
   (void)arg;
@@ -313,7 +313,7 @@ TASK_TEST(modules) {
   assert_int_equal(task->errors, 3);
 }
 
-/* ---- values of dims --------------------------------------------------------------------------- */
+/* ---- values of dims ------------------------------------------------------ */
 
 static int64_t dim_value(const sem_program_t *p, const char *name) {
   for (uint32_t i = 0; i < p->dim_count; i++) {
@@ -376,7 +376,7 @@ TASK_TEST(groups_that_do_not_divide) {
   assert_non_null(strstr(d->text, "G = 2"));
 }
 
-/* ---- entries ----------------------------------------------------------------------------------- */
+/* ---- entries ------------------------------------------------------------- */
 
 TASK_TEST(any_function_as_entry) {
   (void)arg;
@@ -407,7 +407,7 @@ TASK_TEST(any_function_as_entry) {
   assert_string_equal(unit_first_id(task), "E44");
 }
 
-/* ---- the tree ------------------------------------------------------------------------------------ */
+/* ---- the tree ------------------------------------------------------------ */
 
 TASK_TEST(conversions_of_the_tree) {
   (void)arg;
@@ -456,7 +456,7 @@ TASK_TEST(callees_first) {
   assert_string_equal(p->funcs[2]->name, "a");
 }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static void check_small(td_task_t *task, void *arg) {
   (void)arg;
