@@ -6,7 +6,7 @@
 
 enum { CHART = 64 }; /* columns of the chart of lives */
 
-/* ---- totals ------------------------------------------------------------------ */
+/* ---- totals -------------------------------------------------------------- */
 
 static uint64_t add_capped(uint64_t a, uint64_t b) {
   uint64_t sum;
@@ -104,17 +104,18 @@ static bool sum_steps(const plan_t *plan, const plan_entry_t *e,
   return true;
 }
 
-bool plan_ledger_sum(const plan_t *plan, const plan_entry_t *entry,
-                     const int64_t *dims, plan_totals_t *out) {
+bool plan_ledger_sum(td_task_t *task, const plan_t *plan,
+                     const plan_entry_t *entry, const int64_t *dims,
+                     plan_totals_t *out) {
   memset(out, 0, sizeof *out);
   td_arena_t scratch;
-  td_arena_init(&scratch, plan->arena->task);
+  td_arena_init(&scratch, task);
   bool ok = sum_steps(plan, entry, &scratch, dims, out);
   td_arena_free_all(&scratch);
   return ok;
 }
 
-/* ---- memory -------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* One column a step, or a stretch of steps if there are many: `#` where the
  * buffer lives. */
