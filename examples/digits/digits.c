@@ -50,7 +50,8 @@ static tdsl_string_t path(char *to, size_t size, const char *dir,
 
 /* Prints what went wrong: the drawn diagnostics of a program that does not
    compile, the message of anything else. */
-static int failed(tdsl_status_t status, const tdsl_error_t *error) {
+static int failed(const job_t *job, tdsl_status_t status) {
+  const tdsl_error_t *error = job->error;
   uint32_t count = 0;
   tdsl_string_t s = tdsl_status_get_name(status);
 
@@ -150,31 +151,28 @@ static int prepare(job_t *job, const options_t *o,
   char file[4096], weights[4096];
   tdsl_compile_desc_t desc = TDSL_COMPILE_DESC_INIT;
 
-  if (failed(tdsl_context_create(NULL, &job->context, &job->error), job->error))
+  if (failed(job, tdsl_context_create(NULL, &job->context, &job->error)))
     return 1;
   desc.file = path(file, sizeof file, o->dir, "digits.tdsl");
   desc.weights = path(weights, sizeof weights, o->dir, "digits.safetensors");
   desc.device = text(o->device);
   desc.checks = o->checks;
   desc.plan_free = o->plan_free;
-  if (failed(
-          tdsl_program_compile(job->context, &desc, &job->program, &job->error),
-          job->error))
+  if (failed(job, tdsl_program_compile(job->context, &desc, &job->program,
+                                       &job->error)))
     return 1;
   *out_entry = tdsl_program_find_entry(job->program, text("classify"));
   if (!*out_entry) {
     fprintf(stderr, "digits: digits.tdsl has no entry point 'classify'\n");
     return 1;
   }
-  if (failed(tdsl_executable_create(job->program, *out_entry, &job->exe,
-                                    &job->error),
-             job->error))
+  if (failed(job, tdsl_executable_create(job->program, *out_entry, &job->exe,
+                                         &job->error)))
     return 1;
-  if (failed(tdsl_executable_bind_weights(job->exe, desc.weights, 1, 0,
-                                          &job->error),
-             job->error))
+  if (failed(job, tdsl_executable_bind_weights(job->exe, desc.weights, 1, 0,
+                                               &job->error)))
     return 1;
-  return failed(tdsl_run_create(job->exe, &job->run, &job->error), job->error);
+  return failed(job, tdsl_run_create(job->exe, &job->run, &job->error));
 }
 
 /* Loads images and labels; job->batch is a view of the first `images`. */
@@ -183,14 +181,14 @@ static int load(job_t *job, const options_t *o, long *out_count) {
   tdsl_tensor_desc_t desc;
   size_t bytes;
 
-  if (failed(tdsl_buffer_load_npy(job->context,
+  if (failed(job,
+             tdsl_buffer_load_npy(job->context,
                                   path(file, sizeof file, o->dir, "images.npy"),
-                                  TDSL_DTYPE_U8, &job->images, &job->error),
-             job->error) ||
-      failed(tdsl_buffer_load_npy(job->context,
+                                  TDSL_DTYPE_U8, &job->images, &job->error)) ||
+      failed(job,
+             tdsl_buffer_load_npy(job->context,
                                   path(file, sizeof file, o->dir, "labels.npy"),
-                                  TDSL_DTYPE_I32, &job->labels, &job->error),
-             job->error))
+                                  TDSL_DTYPE_I32, &job->labels, &job->error)))
     return 1;
   desc = *tdsl_buffer_get_desc(job->images);
   if (desc.rank != 3 || desc.dims[1] != SIDE || desc.dims[2] != SIDE ||
@@ -202,10 +200,9 @@ static int load(job_t *job, const options_t *o, long *out_count) {
   if (o->images > 0 && o->images < desc.dims[0]) desc.dims[0] = o->images;
   bytes = (size_t)desc.dims[0] * PIXELS;
   *out_count = (long)desc.dims[0];
-  return failed(tdsl_buffer_wrap(job->context, &desc,
-                                 tdsl_buffer_get_data(job->images), bytes,
-                                 &job->batch, &job->error),
-                job->error);
+  return failed(job, tdsl_buffer_wrap(job->context, &desc,
+                                      tdsl_buffer_get_data(job->images), bytes,
+                                      &job->batch, &job->error));
 }
 
 static int work(job_t *job, const options_t *o) {
@@ -215,13 +212,12 @@ static int work(job_t *job, const options_t *o) {
   long count = 0;
 
   if (prepare(job, o, &entry) || load(job, o, &count)) return 1;
-  if (failed(tdsl_run_set_buffer(job->run, slot_of(entry, "x"), job->batch,
-                                 &job->error),
-             job->error))
+  if (failed(job, tdsl_run_set_buffer(job->run, slot_of(entry, "x"), job->batch,
+                                      &job->error)))
     return 1;
   for (long i = 0; i < o->repeat; i++) {
-    if (failed(tdsl_run_execute(job->run, &job->error), job->error) ||
-        failed(tdsl_run_get_stats(job->run, &stats), NULL))
+    if (failed(job, tdsl_run_execute(job->run, &job->error)) ||
+        failed(job, tdsl_run_get_stats(job->run, &stats)))
       return 1;
     if (i == 0 || stats.seconds < best) best = stats.seconds;
   }
