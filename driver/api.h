@@ -26,6 +26,17 @@
 #include "runtime/io/values.h"
 #include "runtime/plan/plan.h"
 
+/* Devices of runtime/hal that a context may have. */
+typedef enum drv_hal {
+  DRV_HAL_CPU,
+  DRV_HAL_KIR,
+  DRV_HAL_NULL,
+  DRV_HAL_COUNT,
+} drv_hal_t;
+
+typedef struct drv_cache drv_cache_t;   /* api_cache.h */
+typedef struct drv_object drv_object_t; /* the same */
+
 /* ---- context ------------------------------------------------------------ */
 
 struct tdsl_context {
@@ -34,6 +45,9 @@ struct tdsl_context {
   uint32_t thread_count;
   tdsl_diagnostic_fn_t diagnostic;
   void *diagnostic_user;
+  td_mutex_t lock; /* over the two below */
+  hal_device_t *devices[DRV_HAL_COUNT]; /* made on first use */
+  drv_cache_t *cache;
 };
 
 void drv_context_retain(tdsl_context_t *context);
@@ -79,7 +93,7 @@ typedef enum drv_engine {
 typedef struct drv_device {
   drv_engine_t engine;
   tir_mode_t mode;
-  const char *name;   /* "cpu", "interp:kir", "null": of runtime/hal */
+  drv_hal_t hal;      /* DRV_PLAN */
   const char *target; /* machine row, or "" for the host's */
 } drv_device_t;
 
@@ -94,6 +108,7 @@ typedef struct drv_compile {
   td_task_t *task;
   td_arena_t *arena;
   drv_device_t device;
+  tdsl_checks_t checks;
   td_map_t files;       /* path -> number of the source (as pointer) */
   io_config_t config;
   bool has_config;
@@ -132,6 +147,11 @@ struct tdsl_program {
   drv_device_t device;
   tdsl_checks_t checks;
   tir_module_t *tir;   /* DRV_INTERP */
+  const plan_t *plan;  /* DRV_PLAN, and what follows */
+  hal_device_t *hal;
+  hal_program_t *loaded;
+  uint32_t object_count;
+  drv_object_t **objects; /* machine code of the plan */
   uint32_t entry_count;
   const plan_entry_t *plans; /* interface of each entry, for any engine */
   tdsl_entry_t *entries;
@@ -139,6 +159,14 @@ struct tdsl_program {
 
 /* Makes the program from what was compiled, for its device. */
 void drv_program_build(tdsl_program_t *program, drv_compile_t *c);
+/* The part of it for plans; false after diagnostics. */
+bool drv_program_load(tdsl_program_t *program, drv_compile_t *c);
+void drv_program_unload(tdsl_program_t *program);
+hal_device_t *drv_device_open(td_task_t *task, tdsl_context_t *context,
+                              drv_hal_t kind);
+/* At the end of a context. */
+void drv_devices_close(tdsl_context_t *context);
+hal_checks_t drv_hal_checks(tdsl_checks_t checks);
 /* Public descriptions from the interfaces. */
 void drv_program_describe(tdsl_program_t *program);
 
@@ -219,6 +247,7 @@ struct tdsl_run {
   drv_arg_t *args;       /* by slot, as the host set them */
   tdsl_buffer_t **results; /* OUT made by us; INOUT of interp:f64 */
   hal_binding_t binding; /* DRV_INTERP: tables of the entry check */
+  hal_exec_t *exec;      /* DRV_PLAN; made by the first run */
   bool has_run;
   tdsl_run_stats_t stats;
 };
@@ -230,8 +259,9 @@ tdsl_buffer_t *drv_run_result(td_task_t *task, tdsl_run_t *run, uint32_t s,
                               const tdsl_tensor_desc_t *desc);
 bool drv_run_interp(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
                     const hal_arg_t *args);
+/* Completes args by memory for results. */
 bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
-                  const hal_arg_t *args);
+                  hal_arg_t *args);
 
 /* Binds what the arguments given so far determine; bound says which.
  * Reports nothing. */

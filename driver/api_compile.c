@@ -22,6 +22,13 @@ void drv_compile_init(drv_compile_t *c, td_task_t *task, td_arena_t *arena,
   c->desc = desc;
   c->task = task;
   c->arena = arena;
+  c->checks = desc->checks;
+  if (c->checks == TDSL_CHECKS_UNSET) {
+    const char *text = td_env_text(TD_ENV_CHECKS);
+    c->checks = strcmp(text, "none") == 0  ? TDSL_CHECKS_NONE
+                : strcmp(text, "all") == 0 ? TDSL_CHECKS_ALL
+                                           : TDSL_CHECKS_ENTRY;
+  }
   td_map_init(&c->files, arena);
   td_map_init(&c->config.values, arena);
 }
@@ -207,13 +214,7 @@ static void compile_work(td_task_t *task, void *arg) {
   drv_compile_init(&c, task, &p->arena, call->context, &call->desc);
   if (!drv_device_parse(task, c.arena, call->desc.device, &c.device)) return;
   p->device = c.device;
-  p->checks = call->desc.checks;
-  if (p->checks == TDSL_CHECKS_UNSET) {
-    const char *text = td_env_text(TD_ENV_CHECKS);
-    p->checks = strcmp(text, "none") == 0  ? TDSL_CHECKS_NONE
-                : strcmp(text, "all") == 0 ? TDSL_CHECKS_ALL
-                                           : TDSL_CHECKS_ENTRY;
-  }
+  p->checks = c.checks;
   if (!drv_compile_source(&c) || !drv_config_read(&c) ||
       !drv_compile_parse(&c) || !drv_compile_check(&c, true) ||
       !drv_compile_lower(&c)) {

@@ -66,6 +66,7 @@ tdsl_status_t tdsl_context_create(const tdsl_context_desc_t *desc,
   c->thread_count = d.thread_count;
   c->diagnostic = d.diagnostic;
   c->diagnostic_user = d.diagnostic_user;
+  (void)td_mutex_init(&c->lock);
   *out_context = c;
   return TDSL_STATUS_OK;
 }
@@ -77,6 +78,8 @@ void drv_context_retain(tdsl_context_t *c) {
 void drv_context_release(tdsl_context_t *c) {
   if (c == NULL || atomic_fetch_sub(&c->references, 1) != 1) return;
   tdsl_allocator_t a = c->host.allocator;
+  drv_devices_close(c);
+  td_mutex_free(&c->lock);
   a.function(c, sizeof *c, 0, a.user);
 }
 

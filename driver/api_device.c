@@ -42,16 +42,17 @@ bool drv_device_parse(td_task_t *task, td_arena_t *arena, td_str_t text,
   if (td_str_eqc(text, "interp") || td_str_eqc(text, "interp:f64")) {
     out->engine = DRV_INTERP;
     out->mode = text.length > 6 ? TIR_F64 : TIR_F32;
-    out->name = "interp";
     return true;
   }
   if (td_str_eqc(text, "interp:kir") || td_str_eqc(text, "null") ||
       td_str_eqc(text, "cpu")) {
-    out->name = td_str_cstr(arena, text);
+    out->hal = td_str_eqc(text, "cpu")    ? DRV_HAL_CPU
+               : td_str_eqc(text, "null") ? DRV_HAL_NULL
+                                          : DRV_HAL_KIR;
     return true;
   }
   if (td_str_starts(text, "cpu:")) {
-    out->name = "cpu";
+    out->hal = DRV_HAL_CPU;
     return set_target(task, arena, td_str_n(text.data + 4, text.length - 4),
                       out);
   }

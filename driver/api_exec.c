@@ -1,7 +1,190 @@
-/* api_exec.c: runs a plan on a device of runtime/hal. */
-#include "driver/api.h"
+/* api_exec.c: the road of plans: devices of a context, loading, running. */
+#include "driver/api_backend.h"
+
+#include "runtime/base/env.h"
+#include "runtime/base/num.h"
+#include "runtime/null/null_device.h"
+#if TDSL_WITH_LLVM
+#include "runtime/cpu/cpu_device.h"
+#endif
+
+/* ---- devices ------------------------------------------------------------------- */
+
+static hal_device_t *make_device(td_task_t *task, tdsl_context_t *context,
+                                 drv_hal_t kind) {
+  switch (kind) {
+    case DRV_HAL_KIR: return drv_kir_device_create(&task->host);
+    case DRV_HAL_NULL: return rnull_device_create(task);
+    case DRV_HAL_CPU: {
+#if TDSL_WITH_LLVM
+      uint32_t threads = context->thread_count;
+      if (threads == 0) threads = (uint32_t)td_env_int(TD_ENV_THREADS);
+      return rcpu_device_create(task, threads);
+#else
+      (void)context;
+      td_diag_t *d = td_diag(task, TD_B02, TD_NO_LOC,
+                             "this build has no CPU back end");
+      td_diag_note(d, "interp and interp:kir work");
+      return NULL;
+#endif
+    }
+    case DRV_HAL_COUNT: break;
+  }
+  return NULL;
+}
+
+/* Made on first use and kept until the context ends. The lock is held while
+ * a device is made, so an unwinding has to let go of it. */
+static void unlock(void *mutex) {
+  td_mutex_unlock(mutex);
+}
+
+hal_device_t *drv_device_open(td_task_t *task, tdsl_context_t *context,
+                              drv_hal_t kind) {
+  td_defer(task, unlock, &context->lock);
+  td_mutex_lock(&context->lock);
+  if (context->cache == NULL) context->cache = drv_cache_create(context);
+  if (context->devices[kind] == NULL) {
+    context->devices[kind] = make_device(task, context, kind);
+  }
+  hal_device_t *device = context->devices[kind];
+  bool is_complete = context->cache != NULL;
+  td_undefer(task, true);
+  if (!is_complete || (device == NULL && td_task_errors(task) == 0)) {
+    td_raise(task, TDSL_STATUS_OUT_OF_MEMORY, "no memory for the device");
+  }
+  return device;
+}
+
+void drv_devices_close(tdsl_context_t *context) {
+  for (int i = 0; i < DRV_HAL_COUNT; i++) {
+    hal_device_t *device = context->devices[i];
+    if (device != NULL) device->vtable->destroy(device);
+    context->devices[i] = NULL;
+  }
+  drv_cache_destroy(context->cache);
+  context->cache = NULL;
+}
+
+/* ---- programs ------------------------------------------------------------------- */
+
+/* The program takes the references over as they are made. */
+static void take_objects(tdsl_program_t *p, const drv_payloads_t *payloads) {
+  p->objects = payloads->objects.data;
+  p->object_count = (uint32_t)payloads->objects.length;
+}
+
+typedef struct objects {
+  tdsl_context_t *context;
+  drv_payloads_t *payloads;
+} objects_t;
+
+static void drop_objects(void *arg) {
+  const objects_t *o = arg;
+  for (size_t i = 0; i < o->payloads->objects.length; i++) {
+    drv_object_release(o->context, o->payloads->objects.data[i]);
+  }
+}
+
+bool drv_program_load(tdsl_program_t *p, drv_compile_t *c) {
+  drv_backend_t *b = TD_NEW(c->arena, drv_backend_t);
+  drv_payloads_t *payloads = TD_NEW(c->arena, drv_payloads_t);
+  objects_t *objects = TD_NEW(c->arena, objects_t);
+  if (!drv_backend_init(b, c)) return false;
+  p->hal = drv_device_open(c->task, c->context, c->device.hal);
+  if (p->hal == NULL) return false;
+  drv_backend_tensor(b);
+  drv_backend_kernels(b);
+  drv_backend_memory(b);
+  *objects = (objects_t){c->context, payloads};
+  td_defer(c->task, drop_objects, objects);
+  if (c->device.hal == DRV_HAL_CPU) drv_payloads_object(b, payloads);
+  else drv_payloads_kir(b, payloads);
+  drv_backend_plan(b, payloads);
+  td_undefer(c->task, false);
+  take_objects(p, payloads);
+  p->plan = b->plan;
+  p->entry_count = p->plan->entry_count;
+  p->plans = p->plan->entries;
+  c->task->stage = "load";
+  p->loaded = p->hal->vtable->load(p->hal, c->task, p->plan);
+  return p->loaded != NULL;
+}
+
+void drv_program_unload(tdsl_program_t *p) {
+  if (p->loaded != NULL) p->hal->vtable->unload(p->hal, p->loaded);
+  for (uint32_t i = 0; i < p->object_count; i++) {
+    drv_object_release(p->context, p->objects[i]);
+  }
+  p->loaded = NULL;
+  p->object_count = 0;
+}
+
+/* ---- runs ------------------------------------------------------------------------ */
+
+/* Results that the host has not bound get memory that it may keep. Dims that
+ * cannot be told are left to hal_bind, which reports them. */
+static void make_results(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
+                         const plan_entry_t *e, hal_arg_t *args) {
+  int64_t *dims = TD_NEW_ARRAY(arena, int64_t, e->var_count + 1);
+  bool *bound = TD_NEW_ARRAY(arena, bool, e->var_count + 1);
+  drv_entry_bind(e, args, dims, bound);
+  for (uint32_t s = 0; s < e->slot_count; s++) {
+    const plan_slot_t *slot = &e->slots[s];
+    tdsl_tensor_desc_t desc;
+    size_t count, bytes;
+    if (slot->kind != PLAN_OUT) continue;
+    if (args[s].is_set) {
+      tdsl_buffer_release(run->results[s]);
+      run->results[s] = NULL;
+      continue;
+    }
+    if (!drv_slot_dims(e, slot, dims, bound, &desc) ||
+        !drv_tensor_bytes(&desc, &count, &bytes)) {
+      continue;
+    }
+    for (uint32_t v = 0; v < e->dim_count; v++) {
+      if (bound[v] && dims[v] > e->vars[v].bound) return;
+    }
+    tdsl_buffer_t *b = drv_run_result(task, run, s, &desc);
+    args[s] = (hal_arg_t){.is_set = true,
+                          .dtype = desc.dtype,
+                          .rank = desc.rank,
+                          .data = b->data};
+    memcpy(args[s].dims, desc.dims, sizeof desc.dims);
+  }
+}
+
+/* Tables of the executor live as long as the run state. */
+static void make_exec(td_task_t *task, void *arg) {
+  tdsl_run_t *run = arg;
+  const tdsl_program_t *p = run->exe->program;
+  run->exec = hal_exec_create(task, &run->arena, p->hal, p->loaded, p->plan,
+                              run->exe->index);
+}
 
 bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
-                  const hal_arg_t *args) {
-  return drv_run_interp(task, arena, run, args);
+                  hal_arg_t *args) {
+  const tdsl_program_t *p = run->exe->program;
+  const plan_entry_t *e = &p->plans[run->exe->index];
+  hal_exec_options_t options = {.checks = drv_hal_checks(p->checks)};
+  if (run->exec == NULL) {
+    td_arena_attach(&run->arena, task);
+    tdsl_status_t status = td_task_run(task, make_exec, run);
+    td_arena_detach(&run->arena);
+    if (status != TDSL_STATUS_OK) {
+      td_raise(task, status, "no memory for the run");
+    }
+  }
+  make_results(task, arena, run, e, args);
+  if (!hal_exec_run(run->exec, task, args, drv_entry_preset(arena, e, args),
+                    &options)) {
+    return false;
+  }
+  const hal_stats_t *stats = hal_exec_stats(run->exec);
+  run->stats.launch_count = stats->launches;
+  run->stats.seconds = stats->seconds;
+  run->stats.arena_bytes = stats->arena_bytes;
+  run->stats.planned_bytes = stats->planned_bytes;
+  return true;
 }

@@ -96,7 +96,7 @@ static void take(interp_t *in, uint32_t s) {
   if (a->is_set) narrow(a->data, data, count_of(in, s));
 }
 
-static hal_checks_t entry_checks(tdsl_checks_t checks) {
+hal_checks_t drv_hal_checks(tdsl_checks_t checks) {
   return checks == TDSL_CHECKS_NONE  ? HAL_CHECKS_NONE
          : checks == TDSL_CHECKS_ALL ? HAL_CHECKS_ALL
                                      : HAL_CHECKS_ENTRY;
@@ -108,7 +108,7 @@ bool drv_run_interp(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
   const plan_entry_t *e = &p->plans[run->exe->index];
   hal_binding_t *binding = &run->binding;
   interp_t in = {task, arena, run, e, p->device.mode, binding, NULL};
-  hal_checks_t checks = entry_checks(p->checks);
+  hal_checks_t checks = drv_hal_checks(p->checks);
   if (!hal_bind(binding, task, args, drv_entry_preset(arena, e, args), checks,
                 true)) {
     return false;

@@ -12,6 +12,7 @@ void tdsl_program_retain(tdsl_program_t *p) {
 void tdsl_program_release(tdsl_program_t *p) {
   if (p == NULL || atomic_fetch_sub(&p->references, 1) != 1) return;
   tdsl_context_t *context = p->context;
+  drv_program_unload(p);
   td_task_free(&p->task); /* with the arena */
   drv_free(context, p, sizeof *p);
   drv_context_release(context);
@@ -73,7 +74,7 @@ void drv_program_describe(tdsl_program_t *p) {
 
 /* The interpreter runs TIR; what it needs at entry is the same as for a
  * plan. */
-void drv_program_build(tdsl_program_t *p, drv_compile_t *c) {
+static void describe_interp(tdsl_program_t *p, drv_compile_t *c) {
   p->tir = c->tir;
   p->entry_count = c->tir->func_count;
   plan_entry_t *entries =
@@ -83,6 +84,11 @@ void drv_program_build(tdsl_program_t *p, drv_compile_t *c) {
                        &entries[f]);
   }
   p->plans = entries;
+}
+
+void drv_program_build(tdsl_program_t *p, drv_compile_t *c) {
+  if (c->device.engine == DRV_INTERP) describe_interp(p, c);
+  else if (!drv_program_load(p, c)) return;
   drv_program_describe(p);
 }
 

@@ -1,0 +1,56 @@
+/* api_backend.h: from the tensor IR to a plan: passes, kernels, payloads. */
+#ifndef DRIVER_API_BACKEND_H
+#define DRIVER_API_BACKEND_H
+
+#include "driver/api_cache.h"
+#include "ir/memory.h"
+#include "ir/target.h"
+#include "passes/pass.h"
+
+/* State of one trip through the back end; all in the compile's arena. */
+typedef struct drv_backend {
+  drv_compile_t *c;
+  const ir_target_t *target;
+  pass_options_t options;
+  pass_state_t state;
+  pass_kernels_t kernels;
+  const mem_layout_t *const *layouts; /* one for each function */
+  const plan_t *plan;
+} drv_backend_t;
+
+/* Machine row, pass options (descriptor, then environment). False after
+ * diagnostics. */
+bool drv_backend_init(drv_backend_t *b, drv_compile_t *c);
+void drv_backend_tensor(drv_backend_t *b);  /* tensor passes, in place */
+void drv_backend_kernels(drv_backend_t *b); /* b->kernels */
+/* b->layouts; kernels that work in place lose a parameter. */
+void drv_backend_memory(drv_backend_t *b);
+
+/* Where the code of each kernel is. */
+typedef struct drv_payload {
+  uint32_t module;
+  const char *symbol;
+} drv_payload_t;
+
+typedef struct drv_payloads {
+  uint32_t module_count;
+  plan_module_t *modules;
+  drv_payload_t *kernels; /* by kernel */
+  TD_VEC(drv_object_t *) objects; /* a reference each; the program's */
+} drv_payloads_t;
+
+/* KIR text of all kernels as one module. */
+void drv_payloads_kir(drv_backend_t *b, drv_payloads_t *out);
+/* Machine code, from the cache where it is there; the rest is compiled in a
+ * few modules, one thread each.  References in `out` are released by the
+ * caller, also after an unwinding. */
+void drv_payloads_object(drv_backend_t *b, drv_payloads_t *out);
+
+/* b->plan, verified. */
+void drv_backend_plan(drv_backend_t *b, const drv_payloads_t *payloads);
+
+/* The device that interprets KIR (payload PLAN_PAYLOAD_KIR). NULL: out of
+ * memory. */
+hal_device_t *drv_kir_device_create(const td_host_t *host);
+
+#endif
