@@ -51,7 +51,7 @@ def run_once(env, source, case, args, device, folder, more=(), extra=None):
         os.remove(result)
     code, out = env.tdslc(command + list(more), folder, extra=extra)
     if code in (1, 4) and "error[B01]" in out:
-        raise Refused(out.strip().split("\n")[0])
+        raise Refused(re.search(r"error\[B01\]: (.*)", out).group(1))
     if code != 0:
         raise RuntimeError("exit status %d\n%s" % (code, out[-4000:]))
     with open(result, encoding="utf-8") as f:
@@ -163,8 +163,9 @@ def run_language_tests(env, path, device):
                             "pass" if good else "fail", out))
     if code != 0 and not any(r[1] == "fail" for r in results):
         status = "skip" if "error[B01]" in out else "fail"
-        detail = out.strip().split("\n")[0] if status == "skip" else (
-            "exit status %d\n%s" % (code, out))
+        detail = "exit status %d\n%s" % (code, out)
+        if status == "skip":
+            detail = re.search(r"error\[B01\]: (.*)", out).group(1)
         results.append(("tests.%s@%s" % (short, device), status, detail))
     if not results:
         results.append(("tests.%s@%s" % (short, device), "fail",

@@ -50,7 +50,8 @@ def main():
         print("libtdsl.so was not built")
         sys.exit(1)
     exported = {row[-1].split("@")[0]
-                for row in nm("-D", "--defined-only", shared)}
+                for row in nm("-D", "--defined-only", shared)
+                if row[-2] != "A"}      # the version node itself
     exported = {s for s in exported if not FOREIGN.match(s)}
     wanted = map_symbols()
     if not wanted:
