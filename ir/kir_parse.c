@@ -213,7 +213,8 @@ static void parse_stmt(kir_parser_t *p, kir_block_t *block, int depth) {
 }
 
 static void parse_block(kir_parser_t *p, kir_block_t *block, int depth) {
-  while (!p->t.failed && !tir_at_punct(&p->t, "}")) {
+  while (!p->t.failed && !tir_at_punct(&p->t, "}") &&
+         p->t.now.token != TIR_T_END) {
     parse_stmt(p, block, depth);
   }
   if (p->lets.length > 0) tir_fail(&p->t, "$0 belongs to no statement");

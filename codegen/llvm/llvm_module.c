@@ -31,10 +31,10 @@ static void close_foreign(void *arg) {
 /* The handful that this IR needs: registers out of allocas, algebra, loop
  * invariants. Vectors are spelled already, so no vectoriser runs. */
 static const char pipeline[] =
-    "function(sroa,early-cse<memssa>,instcombine,simplifycfg,"
-    "loop-mssa(licm),gvn,instcombine,"
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,"
     "loop(loop-idiom,indvars),loop-unroll<O1>,"
-    "instcombine,loop-mssa(licm),dse,simplifycfg)";
+    "instcombine<no-verify-fixpoint>,loop-mssa(licm),dse,simplifycfg)";
 
 const char *cgl_symbol(td_arena_t *arena, const kir_kernel_t *kernel) {
   size_t n = strlen(kernel->name);
@@ -55,7 +55,9 @@ const char *cgl_llvm_version(td_arena_t *arena) {
   return td_arena_printf(arena, "%u.%u.%u", major, minor, patch);
 }
 
-static void initialize_targets(void) {
+/* LLVM's table of targets has no lock. A constructor fills it while the
+ * library is being loaded, before there can be a second thread in it. */
+__attribute__((constructor)) static void initialize_targets(void) {
 #if defined(__aarch64__)
   LLVMInitializeAArch64TargetInfo();
   LLVMInitializeAArch64Target();
@@ -70,7 +72,6 @@ static void initialize_targets(void) {
 }
 
 static LLVMTargetMachineRef open_machine(cgl_t *g, cgl_foreign_t *foreign) {
-  initialize_targets();
 #if defined(__aarch64__)
   const char *triple = "aarch64-unknown-linux-gnu";
 #else

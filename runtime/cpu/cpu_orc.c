@@ -34,7 +34,9 @@ static void keep_report(void *context, LLVMErrorRef error) {
   code->reported = LLVMGetErrorMessage(error);
 }
 
-static void initialize_target(void) {
+/* LLVM's table of targets has no lock. A constructor fills it while the
+ * library is being loaded, before there can be a second thread in it. */
+__attribute__((constructor)) static void initialize_target(void) {
 #if defined(__aarch64__)
   LLVMInitializeAArch64TargetInfo();
   LLVMInitializeAArch64Target();
@@ -67,7 +69,6 @@ static bool define_helpers(rcpu_code_t *code, td_task_t *task) {
 }
 
 rcpu_code_t *rcpu_code_create(td_task_t *task) {
-  initialize_target();
   rcpu_code_t *code = calloc(1, sizeof *code);
   if (code == NULL) {
     td_raise(task, TDSL_STATUS_OUT_OF_MEMORY, "no memory for the JIT");
