@@ -6,6 +6,25 @@
 
 #include "tests/unit/road.h"
 
+/* The same plan, from its text, with its machine code. */
+static plan_t *through_text(td_task_t *task, const plan_t *plan) {
+  td_buf_t first, second;
+  td_buf_init(&first, task);
+  td_buf_init(&second, task);
+  plan_print(&first, plan, true);
+  uint32_t file =
+      td_sources_add(task, "road.plan", first.data, first.length);
+  plan_t *again = plan_parse(task, &task->arena, file);
+  if (again == NULL) road_report(task, plan);
+  assert_non_null(again);
+  assert_true(plan_verify(task, again, "test", true));
+  plan_print(&second, again, true);
+  assert_string_equal(first.data, second.data);
+  td_buf_free(&first);
+  td_buf_free(&second);
+  return again;
+}
+
 /* All entries of a text, in all modes, at each of the dims (one value for
    all dims of the entry). */
 static void want_road(td_task_t *task, const char *text) {
@@ -15,7 +34,7 @@ static void want_road(td_task_t *task, const char *text) {
   for (int mode = 0; mode < 4; mode++) {
     road_mode_t m = {.separate = (mode & 1) != 0,
                      .no_passes = (mode & 2) != 0, .asserts = true};
-    plan_t *plan = road_compile(task, text, m);
+    plan_t *plan = through_text(task, road_compile(task, text, m));
     for (uint32_t e = 0; e < plan->entry_count; e++) {
       uint32_t count = plan->entries[e].dim_count;
       for (size_t v = 0; v < (count > 0 ? 4 : 1); v++) {
