@@ -65,6 +65,74 @@ static void set_range(sem_ctx_t *c, sem_expr_t *e, const ix_poly_t *p) {
   sem_ends(c, p, &e->type.lo, &e->type.hi);
 }
 
+void sem_set_width(sem_ctx_t *c, const ix_symbol_t *s, tdsl_dtype_t dtype) {
+  size_t bits = td_dtype_bytes(dtype) * 8;
+  if (bits == 0 || bits >= 64) return;
+  td_map_put_u64(&c->widths, (uint64_t)(uintptr_t)s,
+                 (void *)(uintptr_t)bits);
+}
+
+static const double any_size = 9223372036854775808.0; /* 2^63 */
+
+/* Upper bound of the magnitude of an atom; dims count as 2^31. */
+static double atom_size(sem_ctx_t *c, const ix_atom_t *a) {
+  const double dim = 2147483648.0, any = any_size;
+  if (a->kind != IX_ATOM_SYMBOL) {
+    return (a->below.has & 1u << IX_SYM_DATA) != 0 ? any : dim;
+  }
+  if (a->symbol->kind != IX_SYM_DATA) return dim;
+  int64_t lo = 0, hi = 0;
+  if (ix_interval(ix_sym(c->pool, a->symbol), &lo, &hi)) {
+    double x = -(double)lo, y = (double)hi;
+    return x > y ? x : y;
+  }
+  size_t bits = (size_t)(uintptr_t)td_map_get_u64(
+      &c->widths, (uint64_t)(uintptr_t)a->symbol);
+  return bits == 0 ? any : (double)(UINT64_C(1) << (bits - 1));
+}
+
+/* Proofs take integers to be exact.  Of dims and indices that is so, tensors
+ * would be too large before it is not; data may be any 64 bits. */
+static bool may_wrap(sem_ctx_t *c, const ix_poly_t *p) {
+  double size = 0;
+  if ((p->below.has & 1u << IX_SYM_DATA) == 0) return false;
+  for (uint32_t i = 0; i < p->term_count; i++) {
+    const ix_term_t *t = &p->terms[i];
+    double product = t->coefficient < 0 ? -(double)t->coefficient
+                                        : (double)t->coefficient;
+    bool has_data = false;
+    for (uint32_t k = 0; k < t->atom_count; k++) {
+      product *= atom_size(c, t->atoms[k]);
+      has_data = has_data ||
+                 (t->atoms[k]->below.has & 1u << IX_SYM_DATA) != 0;
+    }
+    /* One value alone cannot wrap. */
+    if (p->term_count == 1 && t->atom_count == 1 && t->coefficient == 1) {
+      return false;
+    }
+    if (has_data) size += product;
+  }
+  if (size < any_size) return false;
+  const ix_poly_t *lo = NULL, *hi = NULL;
+  sem_ends(c, p, &lo, &hi);
+  return lo == NULL || hi == NULL;
+}
+
+/* The same poly read twice in a statement is one value, so that a guard on
+ * it helps the read. */
+static const ix_poly_t *wrapped(sem_ctx_t *c, const ix_poly_t *p,
+                                td_loc_t loc) {
+  char key[1 + sizeof p] = "W";
+  memcpy(key + 1, &p, sizeof p);
+  td_str_t name = td_str_n(key, sizeof key);
+  const ix_poly_t *q = td_map_get(&c->data, name);
+  if (q == NULL) {
+    q = sem_opaque(c, sem_slice(c, loc), loc, NULL, NULL);
+    td_map_put(&c->data, name, (void *)(uintptr_t)q);
+  }
+  return q;
+}
+
 /* Gives e the value p; a value that no longer fits a poly stands for itself. */
 static void set_poly(sem_ctx_t *c, sem_expr_t *e, const ix_poly_t *p) {
   if (e->type.rank > 0) {
@@ -76,6 +144,9 @@ static void set_poly(sem_ctx_t *c, sem_expr_t *e, const ix_poly_t *p) {
     const ix_poly_t *lo = NULL, *hi = NULL;
     sem_ends(c, p, &lo, &hi);
     p = sem_opaque(c, "a sum", e->loc, lo, hi);
+  }
+  if (p != NULL && c->quiet == 0 && may_wrap(c, p)) {
+    p = wrapped(c, p, e->loc);
   }
   e->poly = p != NULL ? p : sem_opaque(c, "a value", e->loc, NULL, NULL);
 }
@@ -272,7 +343,7 @@ static void report_mixed(sem_ctx_t *c, const sem_expr_t *a,
                             "an integer meets a float in `%s`", op_text(op));
   td_diag_label(d, i->loc, "%s", sem_type_text(c, &i->type));
   td_diag_label(d, f->loc, "%s", sem_type_text(c, &f->type));
-  td_diag_help(d, "write the conversion: `f32(...)` around the integer");
+  td_diag_help(d, "write the conversion: `f32(%s)`", sem_slice(c, i->loc));
 }
 
 static sem_expr_t *node(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,

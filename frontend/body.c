@@ -50,10 +50,15 @@ static void declare_head(sem_ctx_t *c, sem_instance_t *inst) {
     e->polys = old->polys;
   }
   for (size_t i = 0; i < d->param_count; i++) {
-    apply_symbol(c, inst->func.params[i], &inst->params[i]);
+    sem_symbol_t *s = inst->func.params[i];
+    if (s->kind == SEM_INOUT && s->value != NULL) {
+      s->value = ix_symbol_create(c->pool, s->name, IX_SYM_DATA, s->loc);
+    }
+    apply_symbol(c, s, &inst->params[i]);
+    if (s->value != NULL) sem_set_width(c, s->value, s->type.dtype);
     sem_entry_t *e =
         sem_declare(c, SEM_ENTRY_SYMBOL, d->params[i].name, true);
-    if (e != NULL) e->symbol = inst->func.params[i];
+    if (e != NULL) e->symbol = s;
   }
   for (uint32_t i = 0; i < inst->func.param_count; i++) {
     sem_each_dim(c, &inst->func.params[i]->type, add_dim_fact, NULL);
@@ -130,6 +135,7 @@ void sem_check_body(sem_ctx_t *c, sem_instance_t *inst) {
   td_map_init(&c->scope, c->arena);
   td_map_init(&c->data, c->arena);
   td_map_init(&c->datum_of, c->arena);
+  td_map_init(&c->widths, c->arena);
   start_facts(c, inst);
   declare_head(c, inst);
   sem_check_attributes(c, inst);

@@ -73,6 +73,10 @@ static sem_datum_t *new_datum(sem_ctx_t *c, const sem_expr_t *read) {
   s->lo = read->type.lo;
   s->hi = read->type.hi;
   d->symbol = s;
+  bool is_held = sem_root(read) == NULL || sem_root(read)->kind != SEM_NAME ||
+                 sem_root(read)->symbol->is_written ||
+                 sem_root(read)->type.kind == SEM_STRUCT;
+  if (is_held) sem_set_width(c, s, read->type.dtype);
   d->subs = TD_NEW_ARRAY(c->arena, const ix_poly_t *, sub_total(read));
   for (const sem_expr_t *e = read;
        e->kind == SEM_FIELD || e->kind == SEM_SUBSCRIPT; e = e->args[0]) {

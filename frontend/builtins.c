@@ -91,6 +91,7 @@ static void int_range(sem_ctx_t *c, sem_expr_t *e, const sem_expr_t *a) {
   }
   if (e->type.rank == 0) {
     e->poly = p;
+    if (ix_as_symbol(p) != NULL) sem_set_width(c, ix_as_symbol(p), dtype);
   } else {
     sem_ends(c, p, &e->type.lo, &e->type.hi);
   }

@@ -200,8 +200,11 @@ static void start_matching(sem_ctx_t *c, sem_matching_t *m,
   for (uint32_t i = 0; i < params; i++) {
     const sem_symbol_t *s = callee->func.params[i];
     const sem_expr_t *value = args[i] != NULL ? args[i] : s->default_value;
-    if (s->value == NULL || value == NULL || value->poly == NULL) continue;
-    m->scalars[m->scalar_count] = s->value;
+    if (callee->head_values[i] == NULL || value == NULL ||
+        value->poly == NULL) {
+      continue;
+    }
+    m->scalars[m->scalar_count] = callee->head_values[i];
     m->scalar_values[m->scalar_count++] = value->poly;
   }
 }

@@ -170,6 +170,9 @@ struct sem_instance {
   td_map_t generics;     /* name -> sem_entry_t */
   sem_type_t *params;    /* as declared, without facts, over the generics */
   sem_type_t *results;
+  /* Integer scalar parameters as requires mean them; an inout changes and
+   * has another value in the body. */
+  const ix_symbol_t **head_values;
   TD_VEC(sem_require_t) conditions; /* all requires, for calls (E07) */
   TD_VEC(sem_edge_t) edges;
   TD_VEC(uint8_t) uses;  /* of dynamic dims, by sem_global.use */
@@ -227,6 +230,7 @@ struct sem_ctx {
   /* of the statement being checked */
   td_map_t data;                    /* place and subscripts -> sem_datum_t */
   td_map_t datum_of;                /* symbol -> sem_datum_t */
+  td_map_t widths;                  /* symbol -> bits, if fewer than 64 */
   TD_VEC(sem_ended_t) ended;
   const ast_stmt_t *stmt;
   const ast_expr_t *allowed_call;   /* may have inout arguments */
@@ -450,6 +454,8 @@ bool sem_dtype_passes(tdsl_dtype_t from, tdsl_dtype_t to, bool is_inout);
 /* E06 unless the dims are equal or one is a scalar. */
 bool sem_dims_agree(sem_ctx_t *c, sem_expr_t *a, sem_expr_t *b, td_loc_t loc,
                     const char *what);
+/* A DATA symbol holds values of this dtype only. */
+void sem_set_width(sem_ctx_t *c, const ix_symbol_t *s, tdsl_dtype_t dtype);
 /* New integer value of a known range (either end may be NULL). */
 const ix_poly_t *sem_opaque(sem_ctx_t *c, const char *name, td_loc_t loc,
                             const ix_poly_t *lo, const ix_poly_t *hi);

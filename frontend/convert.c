@@ -217,8 +217,8 @@ static td_diag_t *report_fit(sem_ctx_t *c, const sem_expr_t *e,
                    sem_type_text(c, &e->type), sem_type_text(c, &scalar),
                    name, sem_type_text(c, place));
   }
-  td_diag_help(d, "write the conversion: `%s(...)`",
-               td_dtype_name(place->dtype));
+  td_diag_help(d, "write the conversion: `%s(%s)`",
+               td_dtype_name(place->dtype), sem_slice(c, e->loc));
   return d;
 }
 
@@ -294,7 +294,7 @@ static bool kinds_meet(sem_ctx_t *c, const sem_expr_t *e,
                               "an integer meets a float: %s is %s, this is "
                               "%s", name, sem_type_text(c, place),
                               sem_type_text(c, &e->type));
-    td_diag_help(d, "write `f32(...)`");
+    td_diag_help(d, "write `f32(%s)`", sem_slice(c, e->loc));
     return false;
   }
   return true;
@@ -353,7 +353,8 @@ sem_expr_t *sem_for_param(sem_ctx_t *c, sem_expr_t *e,
                               "an integer meets a float: %s is %s, this is "
                               "%s", name, sem_type_text(c, param),
                               sem_type_text(c, &e->type));
-    td_diag_help(d, "write `%s(...)`", td_dtype_name(param->dtype));
+    td_diag_help(d, "write `%s(%s)`", td_dtype_name(param->dtype),
+                 sem_slice(c, e->loc));
     return NULL;
   }
   return int_store(c, e, param, name);

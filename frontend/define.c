@@ -31,12 +31,30 @@ static void report_rank(sem_ctx_t *c, const sem_expr_t *e, uint32_t colons,
   }
 }
 
+/* 0 lies in the range of every integer leaf. */
+static bool zero_fits(sem_ctx_t *c, const sem_struct_t *s, td_loc_t loc) {
+  for (uint32_t i = 0; i < s->field_count; i++) {
+    const sem_type_t *t = &s->fields[i].type;
+    if (t->kind == SEM_STRUCT) {
+      if (!zero_fits(c, t->record, loc)) return false;
+    } else if (!sem_in_range(c, ix_const(c->pool, 0), t->lo, t->hi)) {
+      td_diag_t *d = sem_report(c, TD_E42, loc,
+                                "0 does not lie in the range of field %s",
+                                s->fields[i].name);
+      td_diag_label(d, s->fields[i].loc, "declared here");
+      return false;
+    }
+  }
+  return true;
+}
+
 static sem_expr_t *struct_value(sem_ctx_t *c, sem_expr_t *e,
                                 const sem_type_t *place, const char *name,
                                 td_loc_t loc, bool fills) {
   if (sem_is_number_const(e) && fills) {
     sem_number_t n = sem_number_of(e);
     if (n.kind == SEM_NUMBER_INT ? n.i == 0 : n.f == 0) {
+      if (!zero_fits(c, place->record, loc)) return NULL;
       return sem_adopt(c, e, TDSL_DTYPE_F32);
     }
   }
@@ -234,6 +252,7 @@ static void make_value(sem_ctx_t *c, const left_t *l, bool is_var) {
   v->lo = s->type.lo;
   v->hi = s->type.hi;
   s->value = v;
+  if (s->is_written) sem_set_width(c, v, s->type.dtype);
 }
 
 /* ---- y = e --------------------------------------------------------------- */

@@ -198,15 +198,38 @@ static bool read_result(sem_ctx_t *c, sem_instance_t *inst,
   return ok;
 }
 
+/* Requires that wait for the parameters. */
+typedef struct find_param {
+  const ast_decl_t *decl;
+  bool found;
+} find_param_t;
+
+static bool visit_param(ast_expr_t *e, void *user) {
+  find_param_t *f = user;
+  for (size_t i = 0; e->kind == AST_NAME && i < f->decl->param_count; i++) {
+    if (f->decl->params[i].name.text == e->text) f->found = true;
+  }
+  /* `N == M` would put M for N in the types of parameters, and no argument
+   * would bind N. */
+  if (e->kind == AST_BINARY && e->op == AST_OP_EQ &&
+      (e->kids[1]->kind != AST_INT || e->kids[1]->i64 != 0)) {
+    f->found = true;
+  }
+  return !f->found;
+}
+
 /* Requires of the body's top level are part of the head: a call proves them,
- * and types of results may need them. */
-static void read_requires(sem_ctx_t *c, sem_instance_t *inst) {
+ * and types of parameters (those over dims) and results may need them. */
+static void read_requires(sem_ctx_t *c, sem_instance_t *inst,
+                          bool of_params) {
   const ast_block_t *body = inst->fn->decl->body;
   for (size_t i = 0; body != NULL && i < body->count; i++) {
     const ast_stmt_t *s = body->stmts[i];
     if (s->kind != AST_STMT_REQUIRE) continue;
     for (size_t k = 0; k < s->expr_count; k++) {
-      sem_require_expr(c, s->exprs[k], inst);
+      find_param_t f = {inst->fn->decl, false};
+      ast_visit(c->task, s->exprs[k], visit_param, &f);
+      if (f.found == of_params) sem_require_expr(c, s->exprs[k], inst);
     }
   }
 }
@@ -223,12 +246,16 @@ static bool read_head(sem_ctx_t *c, sem_instance_t *inst,
       TD_NEW_ARRAY(c->arena, sem_symbol_t *, d->param_count);
   inst->func.results =
       TD_NEW_ARRAY(c->arena, sem_symbol_t *, d->result_count);
+  inst->head_values =
+      TD_NEW_ARRAY(c->arena, const ix_symbol_t *, d->param_count);
+  uint32_t before = td_task_errors(c->task);
+  read_requires(c, inst, false);
   for (size_t i = 0; i < d->param_count; i++) {
     ok = read_param(c, inst, &d->params[i], &inst->params[i]) && ok;
+    inst->head_values[i] = inst->func.params[i]->value;
   }
   if (!ok) return false;
-  uint32_t before = td_task_errors(c->task);
-  read_requires(c, inst);
+  read_requires(c, inst, true);
   if (td_task_errors(c->task) != before) return false;
   for (size_t i = 0; i < d->result_count; i++) {
     ok = read_result(c, inst, &d->results[i], &inst->results[i]) && ok;
