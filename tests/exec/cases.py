@@ -167,6 +167,45 @@ def gathers():
                                                     9.0])})
 
 
+def entry_checks():
+    file = "entry_checks"
+    x, y = whole(20, "f32", 9, 2, 3), whole(21, "f32", 9, 2, 3)
+    want = [a + b for a, b in zip(x["data"], y["data"])]
+    yield Case(file, "add", {"x": x, "y": y}, name="good",
+               results={"z": tensor("f32", [2, 3], want)})
+    yield Case(file, "add", {"x": x, "y": whole(1, "f32", 9, 4, 3)},
+               name="shape", error="R01", parts=("y", "N", "4", "2", "x"))
+    yield Case(file, "add", {"x": x, "y": whole(1, "f32", 9, 2, 4)},
+               name="static", error="R01", parts=("y", "K", "4", "3"))
+    yield Case(file, "add", {"x": whole(1, "f32", 9, 9, 3), "y": y},
+               name="bound", error="R02", parts=("N", "9", "8"))
+    yield Case(file, "add", {"x": x}, name="missing", error="R07",
+               parts=("y",))
+    yield Case(file, "add", {"x": x, "y": y, "q": y}, name="unknown",
+               error="R07", parts=("q",))
+    yield Case(file, "add", {"x": x, "y": whole(1, "f32", 9, 6)},
+               name="rank", error="R08", parts=("y",))
+    yield Case(file, "add", {"x": x, "y": whole(1, "f64", 9, 2, 3)},
+               name="exact_f64", results={"z": tensor("f32", [2, 3], [
+                   a + b for a, b in zip(x["data"],
+                                         whole(1, "f64", 9, 2, 3)["data"])])})
+    yield Case(file, "add", {"x": x, "y": tensor("f64", [2, 3], [0.1] * 6)},
+               name="inexact_f64", error="F62", parts=("y", "0.1"))
+    state = {"x": tensor("f32", [2], [5.0, 6.0]),
+             "o": tensor("f32", [3], [0.0, 0.0, 0.0])}
+    yield Case(file, "put", dict(state, to=tensor("i32", [2], [2, 0])),
+               name="distinct", results={}, more=("--checks", "all"),
+               state={"o": tensor("f32", [3], [6.0, 0.0, 5.0])})
+    yield Case(file, "put", dict(state, to=tensor("i32", [2], [1, 1])),
+               name="twice", error="R05", more=("--checks", "all"),
+               parts=("o", "1"))
+    large = tensor("f32", [3], [1.0, 4.0, 2.0])
+    yield Case(file, "gain", {"x": large}, name="entry",
+               results={"y": tensor("f32", [3], [2.0, 8.0, 4.0])})
+    yield Case(file, "gain", {"x": large}, name="assert", error="R06",
+               more=("--checks", "all"), parts=("large",))
+
+
 # --- numerics -------------------------------------------------------------
 def narrow_sums():
     yield Case("c06_narrow_sum", "a", {"x": tensor("f16", [2000],
@@ -328,7 +367,7 @@ def columns():
 def cases():
     out = []
     for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
-                 gathers, narrow_sums, conversions, literals, many_arguments,
-                 equal_dims, names, in_place, columns):
+                 gathers, entry_checks, narrow_sums, conversions, literals,
+                 many_arguments, equal_dims, names, in_place, columns):
         out += list(make())
     return out

@@ -93,7 +93,9 @@ def refusal(case, text):
     if not case.error:
         return "fail", text
     m = re.search(r"error\[(\w+)\]", text)
-    if not m or m.group(1) != case.error or "exit status 1\n" not in text:
+    status = 3 if case.error[0] == "F" else 1
+    if not m or m.group(1) != case.error or not text.startswith(
+            "exit status %d\n" % status):
         return "fail", "%s was expected\n%s" % (case.error, text)
     missing = [p for p in case.parts if p not in text]
     if missing:
