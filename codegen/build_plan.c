@@ -371,7 +371,11 @@ static void add_kernels(builder_t *b) {
     plan_expr_t read = {0}, written = {0};
     for (uint32_t i = 0; i < kernel->param_count; i++) {
       const kir_buffer_t *p = kernel->params[i];
-      out->is_read[i] = p->is_read;
+      /* what the kernel writes itself before it reads it is no input */
+      const tir_node_t *def = in->kernels[k].param_values[i]->def;
+      bool is_own = def != NULL && def->kind == TIR_MAP &&
+                    def->group == in->kernels[k].group;
+      out->is_read[i] = p->is_read && !is_own;
       out->is_written[i] = p->is_written;
       plan_expr_t bytes =
           plan_const(b->arena, (int64_t)td_dtype_bytes(p->dtype));
@@ -379,7 +383,7 @@ static void add_kernels(builder_t *b) {
         bytes = plan_join(b->arena, PLAN_X_MUL, bytes,
                           cg_plan_poly(b->task, b->arena, &dims, p->dims[d]));
       }
-      if (p->is_read) read = plan_join(b->arena, PLAN_X_ADD, read, bytes);
+      if (out->is_read[i]) read = plan_join(b->arena, PLAN_X_ADD, read, bytes);
       if (p->is_written) {
         written = plan_join(b->arena, PLAN_X_ADD, written, bytes);
       }
