@@ -76,13 +76,34 @@ typedef struct build {
   TD_VEC(const tir_value_t **) params;
 } build_t;
 
-/* Values that only the group reads get a scratch home, filled in by the
- * template once the prefix is known. */
+typedef struct inner {
+  const tile_t *t;
+  td_map_t read; /* tir_value_t* -> itself: read by a later node of the group */
+} inner_t;
+
+static void note_inner(void *user, tir_expr_t *e) {
+  inner_t *in = user;
+  if (e->op == TIR_X_LOAD) {
+    td_map_put_u64(&in->read, key_of(e->u.value),
+                   (void *)(uintptr_t)key_of(e->u.value));
+  }
+}
+
+/* Values that the group reads again get a scratch home, filled in by the
+ * template once the prefix is known; if others read them too they are stored
+ * to memory as well. */
 static void plan_homes(build_t *b, tile_t *t) {
   if (t->node_count < 2) return;
+  inner_t in = {.t = t};
+  td_map_init(&in.read, b->arena);
+  for (uint32_t i = 0; i < t->node_count; i++) {
+    for (uint32_t k = 0; k < tir_node_expr_count(t->nodes[i]); k++) {
+      tir_walk(b->arena, *tir_node_expr(t->nodes[i], k), note_inner, &in);
+    }
+  }
   for (uint32_t i = 0; i < t->node_count; i++) {
     const tir_value_t *v = t->nodes[i]->outs[0];
-    if (td_map_get_u64(&b->escapes->escapes, key_of(v)) == NULL) {
+    if (td_map_get_u64(&in.read, key_of(v)) != NULL) {
       tile_set_home(t, v, NULL, 0);
     }
   }
@@ -114,6 +135,7 @@ static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
   td_map_init(&t->homes, b->arena);
   td_map_init(&t->indices, b->arena);
   td_map_init(&t->elements, b->arena);
+  td_map_init(&t->outputs, b->arena);
   t->escapes = &b->escapes->escapes;
   td_map_init(&t->done, b->arena);
   t->kernel = TD_NEW(b->arena, kir_kernel_t);

@@ -37,6 +37,9 @@ typedef struct tile {
   /* tir_value_t* -> kir_expr_t*: what a load of the value's element at the
    * present indices is (an epilogue reads the tile, not memory) */
   td_map_t elements;
+  /* tir_value_t* -> kir_buffer_t*: parameter of a value that has a scratch
+   * home as well */
+  td_map_t outputs;
   /* tir_value_t* -> itself: read outside of the group */
   td_map_t *escapes;
   /* tir_index_t* -> kir_expr_t*: what an index is at this point */

@@ -232,6 +232,18 @@ void tile_store(tile_t *t, kir_block_t *block, kir_buffer_t *buffer,
             kir_store_stmt(t->kernel, buffer, count, subs, value));
 }
 
+/* The parameter behind a value whose home is scratch. */
+static kir_buffer_t *output_of(tile_t *t, const tir_value_t *value) {
+  kir_buffer_t *b = td_map_get_u64(&t->outputs, key_of(value));
+  if (b != NULL) return b;
+  tir_value_t *view = TD_NEW(t->arena, tir_value_t);
+  *view = *value;
+  b = tile_view_param(t, value, view);
+  b->is_written = true;
+  td_map_put_u64(&t->outputs, key_of(value), b);
+  return b;
+}
+
 void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
                       uint32_t count, kir_expr_t *const *subs,
                       kir_expr_t *v) {
@@ -239,7 +251,11 @@ void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
   kir_buffer_t *b = home == NULL ? tile_param(t, value, false, true)
                                  : home->buffer;
   uint32_t dropped = home == NULL ? 0 : home->dropped;
-  if (b->space == KIR_GLOBAL) b->is_written = true;
+  if (b->space == KIR_GLOBAL) {
+    b->is_written = true;
+  } else if (tile_escapes(t, value)) {
+    tile_store(t, block, output_of(t, value), count, subs, v);
+  }
   tile_store(t, block, b, count - dropped, subs + dropped, v);
 }
 
