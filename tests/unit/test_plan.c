@@ -340,7 +340,7 @@ static void slot_elsewhere(td_task_t *task, plan_t *p) {
 }
 static void slot_shared(td_task_t *task, plan_t *p) {
   (void)task;
-  p->entries[0].buffers[1].slot = 0;
+  p->entries[0].buffers[5].place = PLAN_AT_SLOT;
 }
 static void fallback(td_task_t *task, plan_t *p) {
   (void)task;
