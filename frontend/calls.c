@@ -81,7 +81,8 @@ static bool check_place(sem_ctx_t *c, const sem_expr_t *e,
   }
   if (!is_place) {
     td_diag_t *d = sem_report(c, TD_E19, ast->loc,
-                              "%s cannot be updated by a call", sem_text(c, ast));
+                              "%s cannot be updated by a call",
+                              sem_text(c, ast));
     td_diag_help(d, "an `inout` argument is a name, a field, or a stack "
                  "element with subscripts free of indices");
     return false;

@@ -574,8 +574,8 @@ bool sem_places_overlap(sem_ctx_t *c, const sem_expr_t *a,
 
 void sem_check_marks(sem_ctx_t *c, const ast_type_t *t,
                      const sem_type_t *type);
-void sem_check_left_mark(sem_ctx_t *c, const ast_sub_t *sub,
-                         const sem_dim_t *dim);
+void sem_check_left_marks(sem_ctx_t *c, const ast_expr_t *left,
+                          const sem_type_t *type);
 void sem_check_attributes(sem_ctx_t *c, sem_instance_t *inst);
 void sem_loop_attributes(sem_ctx_t *c, const ast_stmt_t *s);
 void sem_mesh(sem_ctx_t *c, sem_module_t *m);

@@ -121,7 +121,7 @@ static bool fold_ints(sem_ctx_t *c, sem_op_t op, int64_t a, int64_t b,
 
 /* max(-0, +0) = +0, NaN if either is. */
 static double float_choice(double a, double b, bool is_max) {
-  if (isnan(a) || isnan(b)) return NAN;
+  if (isnan(a) || isnan(b)) return (double)NAN;
   if (a == b) return signbit(a) == is_max ? b : a;
   return (a > b) == is_max ? a : b;
 }
@@ -239,7 +239,7 @@ sem_expr_t *sem_number_expr(sem_ctx_t *c, sem_number_t n, td_loc_t loc) {
     break;
   case SEM_NUMBER_UNKNOWN:
     e->type = sem_scalar(TDSL_DTYPE_F64);
-    e->f64 = NAN;
+    e->f64 = (double)NAN;
     e->is_unknown = true;
     break;
   case SEM_NUMBER_NONE: TD_ICE(c->task, "a constant without a value");

@@ -428,8 +428,8 @@ static bool make_type(sem_ctx_t *c, left_t *l, const elements_t *e,
     } else {
       type.dims[i] = e->seeks[find_seek(e->seeks, e->count, index->name)].dim;
     }
-    sem_check_left_mark(c, &l->subs->subs[i], &type.dims[i]);
   }
+  sem_check_left_marks(c, l->subs, &type);
   if (l->has_dims &&
       sem_differing_dim(c, &l->type, &type) != (int)type.rank) {
     td_loc_t at = l->result != NULL ? l->result->loc : l->ast->type->loc;

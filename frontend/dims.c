@@ -189,7 +189,8 @@ static bool resolve_const(sem_ctx_t *c, sem_global_t *g) {
     g->poly = e->poly;
     return true;
   }
-  if (e->is_exact && sem_is_float(e) && e->kind != SEM_SELECT) { /* of static dims without value */
+  if (e->is_exact && sem_is_float(e) && e->kind != SEM_SELECT) {
+    /* Of static dims without value. */
     g->number.kind = SEM_NUMBER_UNKNOWN;
     make_symbol(c, g, IX_SYM_STATIC);
     return true;

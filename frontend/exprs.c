@@ -74,7 +74,9 @@ static sem_expr_t *literal(sem_ctx_t *c, const ast_expr_t *e) {
   sem_number_t n = {SEM_NUMBER_INT, e->i64, e->f64};
   if (e->kind == AST_FLOAT) n.kind = SEM_NUMBER_FLOAT;
   if (e->kind == AST_BOOL) n.kind = SEM_NUMBER_BOOL;
-  if (e->kind == AST_INF) n = (sem_number_t){SEM_NUMBER_FLOAT, 0, INFINITY};
+  if (e->kind == AST_INF) {
+    n = (sem_number_t){SEM_NUMBER_FLOAT, 0, (double)INFINITY};
+  }
   return sem_number_expr(c, n, e->loc);
 }
 

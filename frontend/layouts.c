@@ -162,11 +162,14 @@ void sem_check_marks(sem_ctx_t *c, const ast_type_t *t,
   }
 }
 
-void sem_check_left_mark(sem_ctx_t *c, const ast_sub_t *sub,
-                         const sem_dim_t *dim) {
+void sem_check_left_marks(sem_ctx_t *c, const ast_expr_t *left,
+                          const sem_type_t *type) {
   seen_t seen = {.count = 0};
-  if (sub->form != AST_SUB_INDEX || sub->shard == NULL) return;
-  check_shard(c, sub->shard, dim, &seen, true);
+  for (size_t i = 0; i < left->sub_count && i < type->rank; i++) {
+    const ast_sub_t *sub = &left->subs[i];
+    if (sub->form != AST_SUB_INDEX || sub->shard == NULL) continue;
+    check_shard(c, sub->shard, &type->dims[i], &seen, true);
+  }
 }
 
 /* ---- attributes (E40) ---------------------------------------------------- */

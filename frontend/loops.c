@@ -29,6 +29,12 @@ static sem_symbol_t *loop_symbol(sem_ctx_t *c, ast_name_t name) {
   return s;
 }
 
+static bool is_i32(const sem_expr_t *e) {
+  bool fits = e->kind == SEM_CONST && e->i64 >= INT32_MIN &&
+              e->i64 <= INT32_MAX;
+  return fits || sem_arithmetic(e->type.dtype) == TDSL_DTYPE_I32;
+}
+
 sem_stmt_t *sem_check_for(sem_ctx_t *c, const ast_stmt_t *s) {
   sem_stmt_t *stmt = sem_new_stmt(c, SEM_FOR, s->loc);
   sem_loop_attributes(c, s);
@@ -52,6 +58,11 @@ sem_stmt_t *sem_check_for(sem_ctx_t *c, const ast_stmt_t *s) {
     loop_range(c, v, lo, hi);
     loop->type.lo = v->lo;
     loop->type.hi = v->hi;
+    if (is_i32(s->range->lo == NULL ? hi : lo) && is_i32(hi)) {
+      /* Between two i32 it is one, whatever is known of them. */
+      loop->type.dtype = TDSL_DTYPE_I32;
+      sem_set_width(c, v, TDSL_DTYPE_I32);
+    }
     if (v->lo != NULL && v->hi != NULL) {
       ix_facts_extent_nonempty(c->facts, c->pool,
                                ix_sub(c->pool, v->hi, v->lo));

@@ -368,7 +368,6 @@ static bool check_subs(sem_ctx_t *c, const ast_expr_t *ast,
       sem_entry_t *entry = sem_lookup(c, sub->name.text);
       if (entry == NULL || entry->kind != SEM_ENTRY_INDEX) return false;
       e = sem_index_expr(c, entry->index, sub->loc);
-      sem_check_left_mark(c, sub, &base->type.dims[i]);
     } else {
       e = sem_check_subscript(c, sub->expr);
     }
@@ -385,6 +384,7 @@ static bool check_subs(sem_ctx_t *c, const ast_expr_t *ast,
          ok;
     stmt->subs[i] = e;
   }
+  sem_check_left_marks(c, ast, &base->type);
   return ok;
 }
 

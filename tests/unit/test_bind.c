@@ -274,11 +274,11 @@ TASK_TEST(faults) {
                          DIMS(2, 6, 8), "a"},
          NULL, "E14", "is [6, 8], declared [H, K, D] = [2, 4, 6]");
   expect(task, 4,
-         (bind_tensor_t){"layers.1.norm", TDSL_DTYPE_F64, DIMS(1, 6), "a"}, NULL,
-         "E15", "is f64, declared f32");
+         (bind_tensor_t){"layers.1.norm", TDSL_DTYPE_F64, DIMS(1, 6), "a"},
+         NULL, "E15", "is f64, declared f32");
   expect(task, 0,
-         (bind_tensor_t){"emb.weight", TDSL_DTYPE_F32, DIMS(2, 5, 6), "a"}, NULL,
-         "E15", "is f32, declared bf16");
+         (bind_tensor_t){"emb.weight", TDSL_DTYPE_F32, DIMS(2, 5, 6), "a"},
+         NULL, "E15", "is f32, declared bf16");
   expect(task, 0,
          (bind_tensor_t){"emb.weight", TDSL_DTYPE_I32, DIMS(2, 5, 6), "a"},
          &convert, "E15", "is i32, declared bf16");
