@@ -36,6 +36,7 @@ typedef enum drv_hal {
 
 typedef struct drv_cache drv_cache_t;   /* api_cache.h */
 typedef struct drv_object drv_object_t; /* the same */
+typedef struct drv_store drv_store_t;   /* api_weights.h */
 
 /* ---- context ------------------------------------------------------------ */
 
@@ -114,7 +115,10 @@ typedef struct drv_compile {
   bool has_config;
   uint32_t source;
   const ast_file_t *ast;
+  uint32_t dim_count;   /* of desc, then those solved from the weights */
+  const sem_dim_value_t *dims;
   sem_program_t *sem;
+  const sem_func_t *const *funcs; /* of the module's functions */
   tir_module_t *tir;
 } drv_compile_t;
 
@@ -128,6 +132,10 @@ bool drv_compile_source(drv_compile_t *c);  /* c->source */
 bool drv_compile_parse(drv_compile_t *c);   /* c->ast */
 bool drv_compile_check(drv_compile_t *c, bool need_values); /* c->sem */
 bool drv_compile_lower(drv_compile_t *c);   /* c->tir */
+/* All of them. */
+bool drv_compile_all(drv_compile_t *c);
+/* Gives static dims without value those that the weights decide. */
+bool drv_compile_solve(drv_compile_t *c);
 
 /* Callbacks of sem_check; user is the drv_compile_t. */
 uint32_t drv_import(void *user, td_task_t *task, uint32_t from_file,
@@ -152,6 +160,10 @@ struct tdsl_program {
   hal_program_t *loaded;
   uint32_t object_count;
   drv_object_t **objects; /* machine code of the plan */
+  const sem_program_t *sem;     /* for checkpoint fields */
+  const sem_func_t *const *funcs; /* by entry */
+  td_arena_t weights;  /* detached; checkpoints */
+  drv_store_t *stores; /* checkpoints opened so far; context lock */
   uint32_t entry_count;
   const plan_entry_t *plans; /* interface of each entry, for any engine */
   tdsl_entry_t *entries;
@@ -225,9 +237,8 @@ struct tdsl_executable {
   atomic_uint references;
   tdsl_program_t *program;
   uint32_t index;        /* of the entry */
-  td_arena_t arena;      /* detached; checkpoint */
-  tdsl_buffer_t **weights; /* by slot, or NULL */
-  io_checkpoint_t *checkpoint; /* open while mapped data are in use */
+  td_arena_t arena;      /* detached */
+  tdsl_buffer_t **weights; /* by slot; NULL before any are bound */
 };
 
 /* One argument: a buffer, or a scalar by value. */
@@ -240,6 +251,7 @@ typedef struct drv_arg {
 /* Takes the caller's reference of buffer, which may be NULL. */
 void drv_arg_set(drv_arg_t *arg, tdsl_buffer_t *buffer);
 void drv_weights_release(tdsl_executable_t *exe);
+void drv_stores_close(tdsl_program_t *program);
 
 struct tdsl_run {
   tdsl_executable_t *exe;

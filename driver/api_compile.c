@@ -14,6 +14,16 @@ bool drv_desc_read(const tdsl_compile_desc_t *desc,
   return true;
 }
 
+static const sem_dim_value_t *copy_dims(td_arena_t *arena, uint32_t count,
+                                        const tdsl_dim_value_t *dims) {
+  sem_dim_value_t *out = TD_NEW_ARRAY(arena, sem_dim_value_t, count + 1);
+  for (uint32_t i = 0; i < count; i++) {
+    out[i].name = td_str_cstr(arena, dims[i].name);
+    out[i].value = dims[i].value;
+  }
+  return out;
+}
+
 void drv_compile_init(drv_compile_t *c, td_task_t *task, td_arena_t *arena,
                       tdsl_context_t *context,
                       const tdsl_compile_desc_t *desc) {
@@ -29,6 +39,8 @@ void drv_compile_init(drv_compile_t *c, td_task_t *task, td_arena_t *arena,
                 : strcmp(text, "all") == 0 ? TDSL_CHECKS_ALL
                                            : TDSL_CHECKS_ENTRY;
   }
+  c->dim_count = desc->dim_count;
+  c->dims = copy_dims(arena, desc->dim_count, desc->dims);
   td_map_init(&c->files, arena);
   td_map_init(&c->config.values, arena);
 }
@@ -73,16 +85,6 @@ static void describe_arguments(drv_compile_t *c, const ast_decl_t *fn,
   o->arg_ranks = ranks;
 }
 
-static const sem_dim_value_t *copy_dims(td_arena_t *arena, uint32_t count,
-                                        const tdsl_dim_value_t *dims) {
-  sem_dim_value_t *out = TD_NEW_ARRAY(arena, sem_dim_value_t, count + 1);
-  for (uint32_t i = 0; i < count; i++) {
-    out[i].name = td_str_cstr(arena, dims[i].name);
-    out[i].value = dims[i].value;
-  }
-  return out;
-}
-
 bool drv_compile_check(drv_compile_t *c, bool need_values) {
   const tdsl_compile_desc_t *d = c->desc;
   uint32_t before = td_task_errors(c->task);
@@ -91,9 +93,9 @@ bool drv_compile_check(drv_compile_t *c, bool need_values) {
                      .user = c,
                      .need_values = need_values,
                      .mesh_none = d->mesh_none != 0,
-                     .dim_count = d->dim_count,
+                     .dim_count = c->dim_count,
+                     .dims = c->dims,
                      .axis_count = d->axis_count};
-  o.dims = copy_dims(c->arena, d->dim_count, d->dims);
   o.axes = copy_dims(c->arena, d->axis_count, d->axes);
   if (d->entry.length > 0) {
     o.entry = td_str_cstr(c->arena, d->entry);
@@ -132,9 +134,16 @@ bool drv_compile_lower(drv_compile_t *c) {
   c->task->stage = "lower";
   c->tir = lower_funcs(c->task, c->arena, c->sem, (uint32_t)list.length,
                        list.data);
+  c->funcs = list.data;
   if (c->tir == NULL) return false;
   tir_verify(c->task, c->tir, "lower", false);
   return true;
+}
+
+bool drv_compile_all(drv_compile_t *c) {
+  return drv_compile_source(c) && drv_config_read(c) &&
+         drv_compile_parse(c) && drv_compile_solve(c) &&
+         drv_compile_check(c, true) && drv_compile_lower(c);
 }
 
 /* ---- public -------------------------------------------------------------- */
@@ -215,11 +224,9 @@ static void compile_work(td_task_t *task, void *arg) {
   if (!drv_device_parse(task, c.arena, call->desc.device, &c.device)) return;
   p->device = c.device;
   p->checks = c.checks;
-  if (!drv_compile_source(&c) || !drv_config_read(&c) ||
-      !drv_compile_parse(&c) || !drv_compile_check(&c, true) ||
-      !drv_compile_lower(&c)) {
-    return;
-  }
+  if (!drv_compile_all(&c)) return;
+  p->sem = c.sem;
+  p->funcs = c.funcs;
   drv_program_build(p, &c);
 }
 

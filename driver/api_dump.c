@@ -46,10 +46,7 @@ static void dump_work(td_task_t *task, void *arg) {
   } else if (td_str_eqc(call->stage, "ast")) {
     if (drv_compile_parse(&c)) ast_print(task, &out, c.ast);
   } else if (td_str_eqc(call->stage, "tir")) {
-    if (!drv_config_read(&c) || !drv_compile_parse(&c) ||
-        !drv_compile_check(&c, true) || !drv_compile_lower(&c)) {
-      return;
-    }
+    if (!drv_compile_all(&c)) return;
     tir_print(&out, c.tir);
   } else {
     unknown_stage(task, call->stage);

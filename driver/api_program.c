@@ -13,7 +13,11 @@ void tdsl_program_release(tdsl_program_t *p) {
   if (p == NULL || atomic_fetch_sub(&p->references, 1) != 1) return;
   tdsl_context_t *context = p->context;
   drv_program_unload(p);
-  td_task_free(&p->task); /* with the arena */
+  drv_stores_close(p);
+  if (p->weights.top != NULL) {
+    td_arena_attach(&p->weights, &p->task);
+  }
+  td_task_free(&p->task); /* with its arenas */
   drv_free(context, p, sizeof *p);
   drv_context_release(context);
 }

@@ -214,7 +214,9 @@ tdsl_buffer_t *tdsl_run_get_buffer(tdsl_run_t *run, uint32_t slot) {
   if (slot >= e->slot_count || !run->has_run) return NULL;
   if (e->slots[slot].kind == PLAN_IN) return NULL;
   if (run->results[slot] != NULL) return run->results[slot];
-  return run->args[slot].buffer;
+  if (run->args[slot].buffer != NULL) return run->args[slot].buffer;
+  tdsl_buffer_t *const *weights = run->exe->weights;
+  return weights != NULL ? weights[slot] : NULL;
 }
 
 tdsl_status_t tdsl_run_get_stats(const tdsl_run_t *run,
