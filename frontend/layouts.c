@@ -21,6 +21,7 @@ typedef struct seen {
 
 static const sem_axis_t *use_axis(sem_ctx_t *c, ast_name_t name,
                                   seen_t *seen) {
+  if (name.text == NULL) return NULL; /* the parser has complained */
   const sem_axis_t *axis = find_axis(c, name.text);
   if (axis == NULL) {
     td_diag_t *d = sem_report(c, TD_E26, name.loc, "unknown axis %s",
