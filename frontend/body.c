@@ -35,6 +35,59 @@ static void apply_symbol(sem_ctx_t *c, sem_symbol_t *s,
   }
 }
 
+/* ---- requires as an entry point checks them ------------------------------------ */
+
+/* What an equality puts for a name; NULL for a name that stays. */
+static const ix_poly_t *replacement(void *user, const ix_symbol_t *s) {
+  sem_ctx_t *c = user;
+  const ix_poly_t *name = ix_sym(c->pool, s);
+  const ix_poly_t *p = ix_apply_facts(c->pool, name, c->facts);
+  p = ix_restore_facts(c->pool, p, c->facts);
+  return p == name ? NULL : p;
+}
+
+static const ix_poly_t *settled(sem_ctx_t *c, const ix_poly_t *p) {
+  return p == NULL ? NULL : ix_subst(c->pool, p, replacement, c, NULL);
+}
+
+/* A copy in which names that `require N == M` replaced are gone, since no
+ * argument binds them; calls go on with the original.  Left chains in a
+ * loop: a condition may be a long one. */
+static const sem_expr_t *settled_copy(sem_ctx_t *c, const sem_expr_t *e) {
+  const sem_expr_t *top = NULL;
+  const sem_expr_t **slot = &top;
+  while (e != NULL) {
+    sem_expr_t *copy = TD_NEW(c->arena, sem_expr_t);
+    *copy = *e;
+    copy->poly = settled(c, e->poly);
+    *slot = copy;
+    if (e->arg_count == 0) break;
+    copy->args = TD_NEW_ARRAY(c->arena, const sem_expr_t *, e->arg_count);
+    for (uint32_t i = 1; i < e->arg_count; i++) {
+      copy->args[i] = settled_copy(c, e->args[i]);
+    }
+    slot = &copy->args[0];
+    e = e->args[0];
+  }
+  return top;
+}
+
+void sem_settle_requires(sem_ctx_t *c, uint32_t count,
+                         const sem_require_t *from, sem_func_t *func) {
+  sem_require_t *list = TD_NEW_ARRAY(c->arena, sem_require_t, count);
+  for (uint32_t i = 0; i < count; i++) {
+    list[i] = from[i];
+    list[i].cond = settled_copy(c, from[i].cond);
+  }
+  if (func != NULL) {
+    func->require_count = count;
+    func->requires = list;
+  } else {
+    c->program->require_count = count;
+    c->program->requires = list;
+  }
+}
+
 /* ---- names of the head --------------------------------------------------- */
 
 static void declare_head(sem_ctx_t *c, sem_instance_t *inst) {
@@ -137,6 +190,8 @@ void sem_check_body(sem_ctx_t *c, sem_instance_t *inst) {
   td_map_init(&c->datum_of, c->arena);
   td_map_init(&c->widths, c->arena);
   start_facts(c, inst);
+  sem_settle_requires(c, (uint32_t)inst->conditions.length,
+                      inst->conditions.data, &inst->func);
   declare_head(c, inst);
   sem_check_attributes(c, inst);
   check_results(c, inst);

@@ -287,6 +287,7 @@ static void check_entry(sem_ctx_t *c, sem_instance_t *inst) {
     b.progress = false;
     for (uint32_t i = 0; i < inst->func.param_count; i++) {
       sem_each_dim(c, &inst->func.params[i]->type, bind_dim, &b);
+      sem_each_dim(c, &inst->params[i], bind_dim, &b); /* as declared */
     }
   }
   uint8_t *uses = TD_NEW_ARRAY(c->arena, uint8_t, count + 1);
@@ -347,8 +348,6 @@ static void put_functions(sem_ctx_t *c, sem_program_t *p) {
   p->funcs = TD_NEW_ARRAY(c->arena, sem_func_t *, c->sorted.length);
   for (size_t i = 0; i < c->sorted.length; i++) {
     sem_instance_t *inst = c->sorted.data[i];
-    inst->func.require_count = (uint32_t)inst->conditions.length;
-    inst->func.requires = inst->conditions.data;
     inst->func.is_entry = inst == c->entry ||
                           (inst->func.is_exported &&
                            inst->fn->module == c->main);
@@ -402,6 +401,7 @@ sem_program_t *sem_check(td_task_t *task, td_arena_t *arena, uint32_t file,
   td_map_init(&c->scope, arena);
   td_map_init(&c->data, arena);
   td_map_init(&c->datum_of, arena);
+  td_map_init(&c->widths, arena);
   c->main = sem_load(c, file, "this file", NULL, TD_NO_LOC);
   bool readable = true;
   for (size_t i = 0; i < c->modules.length; i++) {
@@ -412,8 +412,9 @@ sem_program_t *sem_check(td_task_t *task, td_arena_t *arena, uint32_t file,
     put_dims(c, c->program);
     put_mesh(c, c->program);
     put_functions(c, c->program);
-    c->program->require_count = (uint32_t)c->requires.length;
-    c->program->requires = c->requires.data;
+    c->facts = c->base_facts;
+    sem_settle_requires(c, (uint32_t)c->requires.length, c->requires.data,
+                        NULL);
   }
   return c->program;
 }

@@ -131,6 +131,7 @@ static void make_scalar_value(sem_ctx_t *c, sem_symbol_t *s) {
   v->lo = s->type.lo;
   v->hi = s->type.hi;
   s->value = v;
+  sem_set_width(c, v, s->type.dtype);
 }
 
 static bool read_default(sem_ctx_t *c, const ast_param_t *p,
