@@ -289,22 +289,21 @@ static LLVMValueRef branch(cgl_t *g, LLVMValueRef cond, const kir_expr_t *yes,
   LLVMBuildCondBr(g->builder, cond, then_block, else_block);
   LLVMBasicBlockRef starts[2] = {then_block, else_block};
   const kir_expr_t *arms[2] = {yes, no};
+  /* a masked load of a uniform place may give a vector, so the values say
+   * which type it is */
   bool is_vector = false;
-  for (int i = 0; i < 2; i++) {
-    is_vector |= arms[i] != NULL && cgl_is_varying(g, arms[i]);
-  }
-  if (is_vector) type = LLVMVectorType(type, g->lanes);
   for (int i = 0; i < 2; i++) {
     LLVMPositionBuilderAtEnd(g->builder, starts[i]);
     size_t mark = cgl_memo_mark(g);
-    if (arms[i] == NULL) {
-      values[i] = LLVMConstNull(type);
-    } else {
-      values[i] = cgl_expr(g, arms[i]);
-      if (is_vector) values[i] = cgl_widen(g, values[i]);
-    }
+    values[i] = arms[i] == NULL ? LLVMConstNull(type) : cgl_expr(g, arms[i]);
     cgl_memo_release(g, mark);
     ends[i] = LLVMGetInsertBlock(g->builder);
+    is_vector |= cgl_is_vector(values[i]);
+  }
+  if (is_vector) type = LLVMVectorType(type, g->lanes);
+  for (int i = 0; i < 2; i++) {
+    LLVMPositionBuilderAtEnd(g->builder, ends[i]);
+    if (is_vector) values[i] = cgl_widen(g, values[i]);
     LLVMBuildBr(g->builder, join);
   }
   LLVMPositionBuilderAtEnd(g->builder, join);

@@ -7,6 +7,7 @@
    bound; with `--plan=serial` the bits are the interpreter's own. */
 #include "pipe.h"
 
+#include "pipe_cases.h"
 #include "pipe_programs.h"
 
 static const pipe_way_t ways[] = {
@@ -168,12 +169,27 @@ GROUP(updates)
 GROUP(loops)
 #undef GROUP
 
+/* Cases in files go this way. */
+static const pipe_way_t case_ways[] = {
+    {.label = "cpu"},
+    {.label = "kir", .is_kir = true},
+    {.label = "cpu, passes off, v2", .target = "x86-64-v2",
+     .off = PIPE_ALL_OFF},
+    {.label = "kir, passes off, separate", .is_kir = true,
+     .off = PIPE_ALL_OFF, .separate = true},
+    {.label = "cpu, serial, v3", .target = "x86-64-v3", .serial = true},
+};
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_products), cmocka_unit_test(test_nests),
       cmocka_unit_test(test_types),    cmocka_unit_test(test_updates),
       cmocka_unit_test(test_loops),
   };
+  if (argc > 1 && strcmp(argv[1], "--cases") == 0) {
+    return case_files(argc - 2, argv + 2, case_ways,
+                      sizeof case_ways / sizeof case_ways[0]);
+  }
   if (argc > 1) cmocka_set_test_filter(argv[1]);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
