@@ -72,19 +72,57 @@ static const sem_expr_t *settled_copy(sem_ctx_t *c, const sem_expr_t *e) {
   return top;
 }
 
+bool sem_is_replaced(sem_ctx_t *c, const sem_global_t *g,
+                     const ix_facts_t *facts) {
+  const ix_poly_t *name = ix_sym(c->pool, g->symbol);
+  const ix_poly_t *p = ix_apply_facts(c->pool, name, facts);
+  return ix_restore_facts(c->pool, p, facts) != name;
+}
+
+/* The bound of a dim that an equality replaced: no argument binds the dim, so
+ * its bound is a condition on what stands for it. */
+static sem_require_t bound_require(sem_ctx_t *c, const sem_global_t *g) {
+  sem_expr_t *e = TD_NEW(c->arena, sem_expr_t);
+  sem_expr_t *sides = TD_NEW_ARRAY(c->arena, sem_expr_t, 2);
+  const ix_poly_t *polys[2] = {settled(c, ix_sym(c->pool, g->symbol)),
+                               g->bound};
+  e->kind = SEM_BINARY;
+  e->op = SEM_OP_LE;
+  e->type = sem_scalar(TDSL_DTYPE_BOOL);
+  e->loc = g->item->loc;
+  e->arg_count = 2;
+  e->args = TD_NEW_ARRAY(c->arena, const sem_expr_t *, 2);
+  for (int i = 0; i < 2; i++) {
+    sides[i].kind = SEM_DIM;
+    sides[i].type = sem_scalar(TDSL_DTYPE_I64);
+    sides[i].poly = polys[i];
+    sides[i].loc = g->item->loc;
+    e->args[i] = &sides[i];
+  }
+  return (sem_require_t){e, g->item->loc};
+}
+
 void sem_settle_requires(sem_ctx_t *c, uint32_t count,
                          const sem_require_t *from, sem_func_t *func) {
-  sem_require_t *list = TD_NEW_ARRAY(c->arena, sem_require_t, count);
+  TD_VEC(sem_require_t) list = {0};
   for (uint32_t i = 0; i < count; i++) {
-    list[i] = from[i];
-    list[i].cond = settled_copy(c, from[i].cond);
+    sem_require_t r = from[i];
+    r.cond = settled_copy(c, r.cond);
+    td_vec_push(c->arena, &list, r);
+  }
+  for (size_t i = 0; i < c->dyns.length; i++) {
+    const sem_global_t *g = c->dyns.data[i];
+    if (g->item == NULL || !sem_is_replaced(c, g, c->facts)) continue;
+    /* Those of the files are in the program, not in every function. */
+    if (func != NULL && sem_is_replaced(c, g, c->base_facts)) continue;
+    td_vec_push(c->arena, &list, bound_require(c, g));
   }
   if (func != NULL) {
-    func->require_count = count;
-    func->requires = list;
+    func->require_count = (uint32_t)list.length;
+    func->requires = list.data;
   } else {
-    c->program->require_count = count;
-    c->program->requires = list;
+    c->program->require_count = (uint32_t)list.length;
+    c->program->requires = list.data;
   }
 }
 

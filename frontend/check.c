@@ -274,12 +274,6 @@ static void mark_uses(sem_ctx_t *c, const sem_instance_t *root,
   }
 }
 
-static bool is_replaced(sem_ctx_t *c, const sem_global_t *g) {
-  const ix_poly_t *p = ix_sym(c->pool, g->symbol);
-  const ix_poly_t *q = ix_apply_facts(c->pool, p, c->base_facts);
-  return ix_restore_facts(c->pool, q, c->base_facts) != p;
-}
-
 static void check_entry(sem_ctx_t *c, sem_instance_t *inst) {
   size_t count = c->dyns.length;
   bound_t b = {c, TD_NEW_ARRAY(c->arena, uint8_t, count + 1), true};
@@ -296,7 +290,7 @@ static void check_entry(sem_ctx_t *c, sem_instance_t *inst) {
   c->module = inst->fn->module;
   for (size_t i = 0; i < count; i++) {
     const sem_global_t *g = c->dyns.data[i];
-    if (!uses[i] || b.is_bound[i] || is_replaced(c, g)) continue;
+    if (!uses[i] || b.is_bound[i] || sem_is_replaced(c, g, c->base_facts)) continue;
     find_use_t f = {g->symbol, TD_NO_LOC};
     for (uint32_t k = 0; k < inst->func.result_count; k++) {
       sem_each_dim(c, &inst->func.results[k]->type, find_in_dim, &f);

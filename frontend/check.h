@@ -406,6 +406,9 @@ sem_instance_t *sem_instantiate(sem_ctx_t *c, sem_fn_t *fn,
                                 const tdsl_dtype_t *dtypes, uint32_t pack,
                                 bool is_entry);
 void sem_check_body(sem_ctx_t *c, sem_instance_t *inst);
+/* Does an equality put something else for the dynamic dim? */
+bool sem_is_replaced(sem_ctx_t *c, const sem_global_t *g,
+                     const ix_facts_t *facts);
 /* Puts requires into the function, or the program if func is NULL, in the
  * form in which an entry point can check them. */
 void sem_settle_requires(sem_ctx_t *c, uint32_t count,

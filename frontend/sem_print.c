@@ -213,7 +213,13 @@ static bool is_chain(const sem_expr_t *e) {
 static void put_leaf(printer_t *p, const sem_expr_t *e) {
   switch (e->kind) {
   case SEM_CONST: put_const(p, e); return;
-  case SEM_DIM: put_poly(p, e->poly); return;
+  case SEM_DIM: {
+    bool is_bare = ix_as_symbol(e->poly) != NULL || e->poly->term_count == 0;
+    if (!is_bare) td_buf_putc(p->out, '(');
+    put_poly(p, e->poly);
+    if (!is_bare) td_buf_putc(p->out, ')');
+    return;
+  }
   case SEM_INDEX: td_buf_puts(p->out, e->index->name); return;
   case SEM_NAME: td_buf_puts(p->out, e->symbol->name); return;
   case SEM_UNARY:
