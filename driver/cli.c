@@ -210,6 +210,55 @@ void cli_desc_free(tdsl_compile_desc_t *desc) {
   desc->axes = NULL;
 }
 
+/* ---- input ------------------------------------------------------------------------ */
+
+static void append(cli_buffer_t *t, const char *data, size_t length) {
+  if (t->length + length + 1 > t->capacity) {
+    size_t capacity = (t->length + length + 1) * 2;
+    char *grown = realloc(t->data, capacity);
+    if (grown == NULL) {
+      t->has_failed = true;
+      return;
+    }
+    t->data = grown;
+    t->capacity = capacity;
+  }
+  memcpy(t->data + t->length, data, length);
+  t->length += length;
+}
+
+void cli_buffer_take(tdsl_string_t text, void *user) {
+  if (text.length > 0) append(user, text.data, text.length);
+}
+
+bool cli_read_all(const char *path, cli_buffer_t *out) {
+  char block[65536];
+  bool is_stdin = strcmp(path, "-") == 0;
+  FILE *file = is_stdin ? stdin : fopen(path, "rb");
+  size_t n;
+  if (file == NULL) return false;
+  while ((n = fread(block, 1, sizeof block, file)) > 0) append(out, block, n);
+  bool ok = ferror(file) == 0 && !out->has_failed;
+  if (!is_stdin) (void)fclose(file);
+  return ok;
+}
+
+/* Standard input can be read once only, and a program is read twice. */
+bool cli_source(const char *path, tdsl_compile_desc_t *desc,
+                cli_buffer_t *out) {
+  desc->file = cli_text(path);
+  desc->text.data = NULL;
+  if (strcmp(path, "-") != 0) return true;
+  if (!cli_read_all(path, out)) {
+    (void)fprintf(stderr, "tdslc: standard input cannot be read\n");
+    return false;
+  }
+  desc->file = cli_text("<stdin>");
+  desc->text.data = out->data != NULL ? out->data : "";
+  desc->text.length = out->length;
+  return true;
+}
+
 /* ---- output -------------------------------------------------------------- */
 
 void cli_put(tdsl_string_t text, void *user) {

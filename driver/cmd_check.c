@@ -1,5 +1,16 @@
 /* cmd_check.c: tdslc check FILE... */
+#include <stdlib.h>
+
 #include "driver/options.h"
+
+static int check(cli_t *cli, tdsl_compile_desc_t *desc, const char *path) {
+  tdsl_error_t *error;
+  cli_buffer_t text = {0};
+  if (!cli_source(path, desc, &text)) return CLI_IO;
+  tdsl_status_t status = tdsl_program_check(cli->context, desc, &error);
+  free(text.data);
+  return cli_end(cli, status, &error);
+}
 
 int cli_do_CHECK(cli_t *cli) {
   tdsl_compile_desc_t desc;
@@ -8,10 +19,7 @@ int cli_do_CHECK(cli_t *cli) {
   int code = cli_open(cli);
   bool is_open = code == CLI_OK;
   for (int i = 0; i < cli->operand_count && is_open; i++) {
-    tdsl_error_t *error;
-    desc.file = cli_text(cli->operands[i]);
-    tdsl_status_t status = tdsl_program_check(cli->context, &desc, &error);
-    int one = cli_end(cli, status, &error);
+    int one = check(cli, &desc, cli->operands[i]);
     if (one > code) code = one;
     if (one == CLI_OK && cli_has(cli, CLI_OPT_VERBOSE)) {
       (void)fprintf(stderr, "%s: no errors\n", cli->operands[i]);

@@ -1,4 +1,6 @@
 /* cmd_dump.c: tdslc dump STAGE FILE */
+#include <stdlib.h>
+
 #include "driver/options.h"
 
 int cli_do_DUMP(cli_t *cli) {
@@ -13,8 +15,11 @@ int cli_do_DUMP(cli_t *cli) {
   cli_sink_t sink;
   tdsl_error_t *error;
   if (!cli_desc(cli, &desc)) return CLI_USAGE;
-  desc.file = cli_text(cli->operands[1]);
+  cli_buffer_t text = {0};
   int code = cli_open(cli);
+  if (code == CLI_OK && !cli_source(cli->operands[1], &desc, &text)) {
+    code = CLI_IO;
+  }
   if (code == CLI_OK &&
       !cli_sink_open(cli, &sink, cli_value(cli, CLI_OPT_OUTPUT))) {
     code = CLI_IO;
@@ -26,6 +31,7 @@ int cli_do_DUMP(cli_t *cli) {
     int closed = cli_sink_close(cli, &sink, code == CLI_OK);
     if (code == CLI_OK) code = closed;
   }
+  free(text.data);
   cli_desc_free(&desc);
   return cli_verdict(cli, code);
 }

@@ -17,6 +17,7 @@ static void close_job(cli_job_t *job) {
   tdsl_executable_release(job->exe);
   tdsl_program_release(job->program);
   tdsl_inputs_destroy(job->inputs);
+  free(job->text.data);
   cli_desc_free(&job->desc);
 }
 
@@ -223,12 +224,15 @@ int cli_do_RUN(cli_t *cli) {
   cli_job_t job = {0};
   if (cli->operand_count != 1) return cli_usage(cli, "one file is wanted");
   if (!cli_desc(cli, &job.desc)) return CLI_USAGE;
-  job.desc.file = cli_text(cli->operands[0]);
   if (!read_repeat(cli, &job)) {
     cli_desc_free(&job.desc);
     return CLI_USAGE;
   }
   int code = cli_open(cli);
+  if (code == CLI_OK &&
+      !cli_source(cli->operands[0], &job.desc, &job.text)) {
+    code = CLI_IO;
+  }
   if (code == CLI_OK) {
     code = cli_has(cli, CLI_OPT_TESTS) ? run_tests(cli, &job)
                                        : run_entry(cli, &job);

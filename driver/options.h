@@ -101,6 +101,20 @@ int cli_verdict(const cli_t *cli, int code);
 bool cli_desc(cli_t *cli, tdsl_compile_desc_t *out);
 void cli_desc_free(tdsl_compile_desc_t *desc);
 
+/* A growing text; the owner frees data. */
+typedef struct cli_buffer {
+  char *data;
+  size_t length, capacity;
+  bool has_failed; /* out of memory: data is what there was */
+} cli_buffer_t;
+void cli_buffer_take(tdsl_string_t text, void *user); /* a tdsl_text_fn_t */
+/* A whole file; `-` is standard input. */
+bool cli_read_all(const char *path, cli_buffer_t *out);
+/* Sets file, and text for standard input, which then lies in `out`. False
+ * after a message: CLI_IO. */
+bool cli_source(const char *path, tdsl_compile_desc_t *desc,
+                cli_buffer_t *out);
+
 /* A text sink: standard output, or a file written when it is complete. */
 typedef struct cli_sink {
   FILE *file;

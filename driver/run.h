@@ -7,6 +7,7 @@
 /* Everything that must be given back, in the order of its making. */
 typedef struct cli_job {
   tdsl_compile_desc_t desc;
+  cli_buffer_t text; /* of a program on standard input */
   tdsl_inputs_t *inputs;
   tdsl_program_t *program;
   const tdsl_entry_t *entry;
