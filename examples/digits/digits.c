@@ -77,10 +77,27 @@ static uint32_t slot_of(const tdsl_entry_t *entry, const char *name) {
   return i; /* slot_count if there is none, which the library refuses */
 }
 
+/* Element i of a tensor of floats: the device interp:f64 computes f32
+   results in f64 and hands them out so. */
+static double number(tdsl_buffer_t *buffer, long i) {
+  size_t width = tdsl_dtype_get_bytes(tdsl_buffer_get_desc(buffer)->dtype);
+  const char *data = tdsl_buffer_get_data(buffer);
+  float narrow;
+  double wide;
+
+  if (i < 0 || (size_t)i >= tdsl_buffer_get_bytes(buffer) / width) return 0;
+  if (width == sizeof wide) {
+    memcpy(&wide, data + (size_t)i * width, sizeof wide);
+    return wide;
+  }
+  memcpy(&narrow, data + (size_t)i * width, sizeof narrow);
+  return (double)narrow;
+}
+
 /* Draws images side by side, two characters a pixel, with a line of text
    below each. */
 static void draw(const uint8_t *pixels, const int32_t *labels,
-                 const int32_t *digits, const float *p, const long *which,
+                 const int32_t *digits, tdsl_buffer_t *p, const long *which,
                  long count) {
   static const char ink[] = " .:-=+*#%@";
   for (int row = 0; row < SIDE; row++) {
@@ -96,11 +113,12 @@ static void draw(const uint8_t *pixels, const int32_t *labels,
     printf("\n");
   }
   for (long k = 0; k < count; k++) {
-    int32_t d = digits[which[k]];
+    int32_t d = digits[which[k]], is = labels[which[k]];
     char line[64];
-    double sure = d >= 0 && d < 10 ? (double)p[which[k] * 10 + d] : 0.0;
-    snprintf(line, sizeof line, "reads %d (%.0f%%)%s%d", (int)d, 100 * sure,
-             d == labels[which[k]] ? ", is " : ", IS ", (int)labels[which[k]]);
+    int n = snprintf(line, sizeof line, "%d (%.0f%%)", (int)d,
+                     100 * number(p, which[k] * 10 + d));
+    if (d != is)
+      snprintf(line + n, sizeof line - (size_t)n, ", not %d", (int)is);
     printf("%-*s", k + 1 < count ? 2 * SIDE + 2 : 0, line);
   }
   printf("\n\n");
@@ -115,7 +133,6 @@ static int report(const job_t *job, const tdsl_entry_t *entry,
   const uint8_t *x = tdsl_buffer_get_data(job->images);
   const int32_t *want = tdsl_buffer_get_data(job->labels);
   const int32_t *got;
-  const float *sure;
   long shown[SHOWN], wrong[SHOWN], right = 0, n_shown = 0, n_wrong = 0;
 
   if (!digit || !p) {
@@ -123,7 +140,6 @@ static int report(const job_t *job, const tdsl_entry_t *entry,
     return 1;
   }
   got = tdsl_buffer_get_data(digit);
-  sure = tdsl_buffer_get_data(p);
   for (long n = 0; n < count; n++) {
     if (n_shown < SHOWN) shown[n_shown++] = n;
     if (got[n] == want[n]) right++;
@@ -131,12 +147,10 @@ static int report(const job_t *job, const tdsl_entry_t *entry,
       wrong[n_wrong++] = n;
   }
   for (long k = 0; k < n_shown; k += A_ROW)
-    draw(x, want, got, sure, shown + k,
-         n_shown - k < A_ROW ? n_shown - k : A_ROW);
+    draw(x, want, got, p, shown + k, n_shown - k < A_ROW ? n_shown - k : A_ROW);
   if (n_wrong > 0) printf("Read wrongly:\n\n");
   for (long k = 0; k < n_wrong; k += A_ROW)
-    draw(x, want, got, sure, wrong + k,
-         n_wrong - k < A_ROW ? n_wrong - k : A_ROW);
+    draw(x, want, got, p, wrong + k, n_wrong - k < A_ROW ? n_wrong - k : A_ROW);
 
   printf("digits: %ld of %ld held-out images right, %.1f %% (wanted: 97 %%);"
          " %s, %.2f ms\n",

@@ -10,8 +10,8 @@ needs none of them.  Writes beside itself
 
 The data are scikit-learn's `load_digits`: 1797 images of 8x8 pixels, the test
 part of the UCI set "Optical Recognition of Handwritten Digits", written by 13
-people.  The images lie in the order in which they were collected, so a split
-by position keeps most writers on one side.  The last 360 are held out: they
+people.  Labels come in runs of 0, 1, 2 ... 9, so the split is by position and
+keeps what was written together on one side.  The last 360 are held out: they
 are not looked at until the weights are final.  The 180 before them choose the
 epoch; the rest train.
 """

@@ -89,8 +89,7 @@ static void check_close(host_t *host, const char *what, double difference) {
   printf("  %-56s %.1e%s\n", what, difference, good ? "" : "  FAILED");
 }
 
-/* ---- the program ----------------------------------------------------------
- */
+/* ---- the program ---- */
 
 static uint32_t slot_of(const tdsl_entry_t *entry, const char *name) {
   uint32_t i = 0;
@@ -156,8 +155,7 @@ static int open_model(host_t *host, const char *name, const char *checkpoint,
                     &out->decode);
 }
 
-/* ---- the cache: the host's, zero at first ----------------------------------
- */
+/* ---- the cache: the host's, zero at first ---- */
 
 static void free_cache(cache_t *cache) {
   tdsl_buffer_release(cache->keys);
@@ -206,8 +204,7 @@ static int same_cache(const cache_t *a, const cache_t *b, int64_t length) {
          same_half(a->values, b->values, length);
 }
 
-/* ---- calls ------------------------------------------------------------------
- */
+/* ---- calls ---- */
 
 /* Wraps `data`, binds it and lets the run keep the only reference. */
 static int bind(host_t *host, entry_t *entry, uint32_t slot, int32_t *data,
@@ -228,10 +225,9 @@ static int bind(host_t *host, entry_t *entry, uint32_t slot, int32_t *data,
 
 /* Runs entry on `rows` sequences; columns == 0: one token each, no `last`.
    The result is lent until the next call of this entry. */
-static void *call(host_t *host, entry_t *entry, const cache_t *cache,
-                  int64_t rows, int64_t columns, int32_t *tokens,
-                  int32_t *positions, int32_t *last) {
-  tdsl_buffer_t *result;
+static tdsl_buffer_t *call(host_t *host, entry_t *entry, const cache_t *cache,
+                           int64_t rows, int64_t columns, int32_t *tokens,
+                           int32_t *positions, int32_t *last) {
   if (failed(host, tdsl_run_set_buffer(entry->run, entry->keys, cache->keys,
                                        &host->error)) ||
       failed(host, tdsl_run_set_buffer(entry->run, entry->values, cache->values,
@@ -241,8 +237,27 @@ static void *call(host_t *host, entry_t *entry, const cache_t *cache,
       (columns && bind(host, entry, entry->last, last, rows, 0)) ||
       failed(host, tdsl_run_execute(entry->run, &host->error)))
     return NULL;
-  result = tdsl_run_get_buffer(entry->run, entry->result);
-  return result ? tdsl_buffer_get_data(result) : NULL;
+  return tdsl_run_get_buffer(entry->run, entry->result);
+}
+
+/* The logits of `rows` sequences as binary64, which keeps every bit: the
+   device interp:f64 computes f32 results in f64 and hands them out so. */
+static int read_logits(host_t *host, tdsl_buffer_t *from, size_t rows,
+                       double *to) {
+  size_t count = rows * (size_t)host->vocabulary;
+  tdsl_dtype_t dtype = tdsl_buffer_get_desc(from)->dtype;
+  const float *narrow = tdsl_buffer_get_data(from);
+
+  if (tdsl_buffer_get_bytes(from) != count * tdsl_dtype_get_bytes(dtype) ||
+      (dtype != TDSL_DTYPE_F32 && dtype != TDSL_DTYPE_F64)) {
+    fprintf(stderr, "llama: logits of an unexpected shape\n");
+    host->failures++;
+    return 1;
+  }
+  if (dtype == TDSL_DTYPE_F64) memcpy(to, narrow, count * sizeof *to);
+  else
+    for (size_t i = 0; i < count; i++) to[i] = (double)narrow[i];
+  return 0;
 }
 
 static int32_t token_at(const host_t *host, int64_t row, int64_t position) {
@@ -262,26 +277,27 @@ static double larger(double a, double b) {
 }
 
 /* Largest difference of one row of logits from the stored one. */
-static double difference(const host_t *host, const float *got, int64_t row,
+static double difference(const host_t *host, const double *got, int64_t row,
                          int64_t position) {
   const float *want = wanted_at(host, row, position);
   double worst = 0;
   for (int64_t v = 0; v < host->vocabulary; v++) {
-    worst = larger(worst, fabs((double)got[v] - (double)want[v]));
+    worst = larger(worst, fabs(got[v] - (double)want[v]));
   }
   return worst;
 }
 
 /* Prefill of `columns` tokens that start at positions[b]; only the first
    counts[b] of a row are tokens of its sequence, the rest is padding.
-   Returns the largest difference of the logits after the last of them. */
+   Returns the largest difference of the logits after the last of them, which
+   are stored in `logits`. */
 static double prefill(host_t *host, model_t *model, const cache_t *cache,
                       int64_t columns, int32_t *positions,
-                      const int32_t *counts, float *logits) {
+                      const int32_t *counts, double *logits) {
   _Alignas(16) int32_t tokens[ROWS * LENGTH], last[ROWS];
   size_t width = (size_t)host->vocabulary;
+  tdsl_buffer_t *got;
   double worst = 0;
-  float *got;
 
   for (int64_t b = 0; b < ROWS; b++) {
     for (int64_t t = 0; t < columns; t++)
@@ -291,35 +307,35 @@ static double prefill(host_t *host, model_t *model, const cache_t *cache,
   }
   got = call(host, &model->prefill, cache, ROWS, columns, tokens, positions,
              last);
-  if (!got) return (double)NAN;
+  if (!got || read_logits(host, got, ROWS, logits)) return (double)NAN;
   for (int64_t b = 0; b < ROWS; b++)
-    worst = larger(worst, difference(host, got + (size_t)b * width, b,
+    worst = larger(worst, difference(host, logits + (size_t)b * width, b,
                                      positions[b] + counts[b] - 1));
-  if (logits) memcpy(logits, got, ROWS * width * sizeof *got);
   return worst;
 }
 
-/* ---- the comparisons
- * ----------------------------------------------------------- */
+/* ---- the comparisons ---- */
 
 /* One token of each sequence through `decode`, on a copy of the cache, and
    through `prefill`; true if both agree with each other and decode with the
    stored logits. */
 static int step(host_t *host, model_t *model, const cache_t *cache,
-                cache_t *spare, int32_t *positions, float *logits,
+                cache_t *spare, int32_t *positions, double *logits,
                 double *worst) {
   static const int32_t one[ROWS] = {1, 1, 1};
   _Alignas(16) int32_t tokens[ROWS];
+  tdsl_buffer_t *result;
+  const int32_t *next;
   int good = 1;
-  int32_t *next;
 
   for (int64_t b = 0; b < ROWS; b++)
     tokens[b] = token_at(host, b, positions[b]);
   copy_cache(cache, spare);
-  next = call(host, &model->decode, spare, ROWS, 0, tokens, positions, NULL);
+  result = call(host, &model->decode, spare, ROWS, 0, tokens, positions, NULL);
   *worst =
       larger(*worst, prefill(host, model, cache, 1, positions, one, logits));
-  if (!next) return 0;
+  if (!result) return 0;
+  next = tdsl_buffer_get_data(result);
   for (int64_t b = 0; b < ROWS; b++) {
     const float *want = wanted_at(host, b, positions[b]);
     int64_t best = 0;
@@ -332,8 +348,8 @@ static int step(host_t *host, model_t *model, const cache_t *cache,
 
 /* Comparisons 2 to 4, against the logits and cache of whole prefills. */
 static void by_steps(host_t *host, model_t *model, const cache_t *whole,
-                     const float *end, cache_t *cache, cache_t *spare,
-                     float *logits) {
+                     const double *end, cache_t *cache, cache_t *spare,
+                     double *logits) {
   static const int32_t prompt[ROWS] = {13, 5, 9}, chunk[ROWS] = {4, 1, 3};
   _Alignas(16) int32_t positions[ROWS] = {0};
   size_t bytes = ROWS * (size_t)host->vocabulary * sizeof *logits;
@@ -342,10 +358,10 @@ static void by_steps(host_t *host, model_t *model, const cache_t *whole,
   char what[80];
 
   check_close(host, "three prompts of 13, 5 and 9 tokens in a batch",
-              prefill(host, model, cache, 13, positions, prompt, NULL));
+              prefill(host, model, cache, 13, positions, prompt, logits));
   memcpy(positions, prompt, sizeof positions);
   check_close(host, "then 4, 1 and 3 more from there",
-              prefill(host, model, cache, CHUNK, positions, chunk, NULL));
+              prefill(host, model, cache, CHUNK, positions, chunk, logits));
   for (int b = 0; b < ROWS; b++) positions[b] += chunk[b];
   for (; moving && !host->failures; steps++) {
     good = step(host, model, cache, spare, positions, logits, &worst) && good;
@@ -367,19 +383,21 @@ static void by_steps(host_t *host, model_t *model, const cache_t *whole,
 }
 
 /* The second sequence without the others. */
-static void alone(host_t *host, model_t *model, const float *end) {
+static void alone(host_t *host, model_t *model, const double *end,
+                  double *logits) {
   _Alignas(16) int32_t tokens[LENGTH], position[1] = {0},
                                        last[1] = {LENGTH - 1};
   size_t width = (size_t)host->vocabulary;
+  tdsl_buffer_t *got = NULL;
   cache_t cache;
-  float *got = NULL;
 
   for (int t = 0; t < LENGTH; t++) tokens[t] = token_at(host, 1, t);
   if (!make_cache(host, model, 1, &cache))
     got =
         call(host, &model->prefill, &cache, 1, LENGTH, tokens, position, last);
   check(host, "one sequence alone and in the batch",
-        got && !memcmp(got, end + width, width * sizeof *got));
+        got && !read_logits(host, got, 1, logits) &&
+            !memcmp(logits, end + width, width * sizeof *end));
   free_cache(&cache);
 }
 
@@ -387,8 +405,8 @@ static void compare(host_t *host, const char *name) {
   static const int32_t all[ROWS] = {LENGTH, LENGTH, LENGTH};
   _Alignas(16) int32_t start[ROWS] = {0};
   size_t count = ROWS * (size_t)host->vocabulary;
-  float *end = calloc(count, sizeof *end);
-  float *logits = calloc(count, sizeof *logits);
+  double *end = calloc(count, sizeof *end);
+  double *logits = calloc(count, sizeof *logits);
   cache_t whole = {0}, cache = {0}, spare = {0};
   model_t model = {0}, sharded = {0};
 
@@ -404,7 +422,7 @@ static void compare(host_t *host, const char *name) {
                 prefill(host, &model, &whole, LENGTH, start, all, end));
     if (!host->failures)
       by_steps(host, &model, &whole, end, &cache, &spare, logits);
-    if (!host->failures) alone(host, &model, end);
+    if (!host->failures) alone(host, &model, end, logits);
     if (!open_model(host, name, "sharded/model.safetensors.index.json",
                     &sharded)) {
       prefill(host, &sharded, &cache, LENGTH, start, all, logits);

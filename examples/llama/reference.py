@@ -7,7 +7,7 @@ Run once, after make_checkpoint.py; needs PyTorch, transformers and safetensors
   tokens.npy   i32 [B, N]     three sequences
   exact.npy    f32 [B, N, V]  logits at every position, float32 throughout
   rounded.npy  f32 [B, N, V]  the same with eight intermediate values of each
-                              layer and three others rounded to bf16
+                              layer and the last norm rounded to bf16
 
 llama.tdsl keeps activations and the key-value cache in bf16 and says where it
 rounds.  Hugging Face's own bf16 mode rounds after every operation, which is
