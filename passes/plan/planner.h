@@ -11,7 +11,7 @@
 
 #include "passes/plan/plan_memory.h"
 
-enum { PLANNER_NONE = UINT32_MAX };
+#define PLANNER_NONE UINT32_MAX
 
 typedef struct planner_life {
   const tir_value_t *value; /* NULL: has no storage of its own */

@@ -19,7 +19,8 @@
 #include "runtime/base/num.h"
 #include "runtime/base/rng.h"
 
-enum { SAMPLES = 40, ALIGNMENT = 64, NEVER = UINT32_MAX };
+#define NEVER UINT32_MAX
+enum { SAMPLES = 40, ALIGNMENT = 64 };
 
 typedef struct verifier {
   td_task_t *task;

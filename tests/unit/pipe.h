@@ -303,8 +303,8 @@ static size_t pipe_count(const hal_arg_t *a) {
 }
 
 static double pipe_number(pipe_data_t kind, double u) {
-  static const double special[] = {0, -0.0, 1, 1, -1, 2, INFINITY,
-                                   -INFINITY, NAN, 0.5, 0.5, -3};
+  static const double special[] = {0, -0.0, 1, 1, -1, 2, (double)INFINITY,
+                                   -(double)INFINITY, (double)NAN, 0.5, 0.5, -3};
   if (kind == PIPE_EXACT) return floor(u * 9) - 4;
   if (kind == PIPE_RANDOM) return 2 * u - 1;
   return special[(int)(u * 12)];

@@ -395,7 +395,7 @@ TASK_TEST(test_conversions) {
       if (is_float_name(from) && i % 4 < 3) {
         /* values near the ends and the ties of the narrow formats */
         double v = special(i / 4 % SPECIALS);
-        double narrow = td_bf16_to_f32((uint16_t)(bits >> 16));
+        double narrow = (double)td_bf16_to_f32((uint16_t)(bits >> 16));
         v = i % 4 == 0 ? v : i % 4 == 1 ? v * 1.0000001 : narrow + narrow / 256;
         td_store_f64(dtype, at, v);
       } else if (i % 4 < 2) {
@@ -660,6 +660,20 @@ TASK_TEST(test_wide_functions) {
   }
 }
 
+/* A sum of many terms in one statement. */
+TASK_TEST(test_long_sum) {
+  enum { TERMS = 30000 };
+  UNUSED_ARG;
+  td_buf_t text;
+  td_buf_init(&text, task);
+  td_buf_puts(&text, "kernel k(in x: f32[16], out y: f32[16]) {\n"
+                     "loop.lane l in 0 .. 16 { y[l] = x[l]");
+  for (int i = 1; i < TERMS; i++) td_buf_printf(&text, " + x[%d]", i % 16);
+  td_buf_puts(&text, " }\n}\n");
+  lab_check(task, text.data, DIMS(0));
+  td_buf_free(&text);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) sweep_step = (uint32_t)strtoul(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {
@@ -678,6 +692,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_functions),
       cmocka_unit_test(test_powers),
       cmocka_unit_test(test_wide_functions),
+      cmocka_unit_test(test_long_sum),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
