@@ -319,6 +319,7 @@ void cgl_kernel(cgl_t *g, const kir_kernel_t *kernel) {
     *maps[i] = TD_NEW(g->arena, td_map_t);
     td_map_init(*maps[i], g->arena);
   }
+  kir_walker_init(&g->trait_walker, g->arena);
   g->memo_log.length = 0;
   g->memo_loads.length = 0;
   g->depth = 0;

@@ -44,9 +44,11 @@ typedef struct cgl {
   TD_VEC(uint64_t) memo_log;     /* keys, newest last */
   TD_VEC(uint64_t) memo_loads;   /* keys of what a store may make stale */
   td_map_t *traits;              /* kir_expr_t* -> cgl_trait_t */
+  kir_walker_t trait_walker;     /* what is known is not walked again */
   td_map_t *buffer_bits;         /* kir_buffer_t* -> bit number + 1 */
   td_map_t *dim_values;          /* ix_poly_t* -> value, whole function */
   uint32_t depth;                /* of choices and loads in each other */
+  uint32_t emitted;              /* expressions, repetitions included */
 } cgl_t;
 
 /* ---- llvm_expr.c ---- */

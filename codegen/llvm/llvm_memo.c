@@ -46,7 +46,6 @@ static const cgl_trait_t *known_trait(const cgl_t *g, const kir_expr_t *e) {
  * all, so that what is found once holds. */
 static void find_trait(void *user, const kir_expr_t *e) {
   cgl_t *g = user;
-  if (known_trait(g, e) != NULL) return;
   cgl_trait_t *t = TD_NEW(g->arena, cgl_trait_t);
   td_map_put_u64(g->traits, (uint64_t)(uintptr_t)e, t);
   for (uint32_t i = 0; i < e->arg_count; i++) {
@@ -80,9 +79,7 @@ static void find_trait(void *user, const kir_expr_t *e) {
 static const cgl_trait_t *trait_of(cgl_t *g, const kir_expr_t *e) {
   const cgl_trait_t *t = known_trait(g, e);
   if (t != NULL) return t;
-  kir_walker_t walker;
-  kir_walker_init(&walker, g->arena);
-  kir_walk_into(&walker, e, find_trait, g);
+  kir_walk_into(&g->trait_walker, e, find_trait, g);
   return known_trait(g, e);
 }
 
@@ -97,6 +94,7 @@ bool cgl_may_fault(cgl_t *g, const kir_expr_t *e) {
 
 void cgl_memo_put(cgl_t *g, const kir_expr_t *e, LLVMValueRef v) {
   uint64_t key = key_of(g, e);
+  g->emitted++;
   td_map_put_u64(g->memo, key, v);
   td_vec_push(g->arena, &g->memo_log, key);
   if (trait_of(g, e)->reads != 0) {

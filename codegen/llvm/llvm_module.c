@@ -71,7 +71,12 @@ __attribute__((constructor)) static void initialize_targets(void) {
 #endif
 }
 
-static LLVMTargetMachineRef open_machine(cgl_t *g, cgl_foreign_t *foreign) {
+/* Selecting instructions takes time that grows with the square of a block;
+ * for a formula of this many nodes the simple selector does. */
+enum { HUGE_KERNEL = 20000 };
+
+static LLVMTargetMachineRef open_machine(cgl_t *g, cgl_foreign_t *foreign,
+                                         LLVMCodeGenOptLevel level) {
 #if defined(__aarch64__)
   const char *triple = "aarch64-unknown-linux-gnu";
 #else
@@ -83,7 +88,7 @@ static LLVMTargetMachineRef open_machine(cgl_t *g, cgl_foreign_t *foreign) {
   }
   LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
       target, triple, g->target->llvm_cpu, g->target->features,
-      LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+      level, LLVMRelocPIC, LLVMCodeModelSmall);
   TD_CHECK(g->task, machine != NULL, "no machine %s", g->target->name);
   LLVMSetTarget(g->module, triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
@@ -122,6 +127,7 @@ void cgl_compile(td_task_t *task, td_arena_t *arena,
   cgl_foreign_t *foreign = TD_NEW(arena, cgl_foreign_t);
   td_defer(task, close_foreign, foreign);
   cgl_t *g = TD_NEW(scratch, cgl_t);
+  uint32_t most = 0;
   g->task = task;
   g->arena = scratch;
   g->target = target;
@@ -130,8 +136,17 @@ void cgl_compile(td_task_t *task, td_arena_t *arena,
       LLVMModuleCreateWithNameInContext("tdsl", g->context);
   g->builder = foreign->builder = LLVMCreateBuilderInContext(g->context);
   set_types(g);
-  foreign->machine = open_machine(g, foreign);
-  for (uint32_t i = 0; i < count; i++) cgl_kernel(g, kernels[i]);
+  foreign->machine = open_machine(g, foreign, LLVMCodeGenLevelDefault);
+  for (uint32_t i = 0; i < count; i++) {
+    g->emitted = 0;
+    cgl_kernel(g, kernels[i]);
+    if (g->emitted > most) most = g->emitted;
+  }
+  if (most > HUGE_KERNEL) {
+    LLVMDisposeTargetMachine(foreign->machine);
+    foreign->machine = NULL;
+    foreign->machine = open_machine(g, foreign, LLVMCodeGenLevelNone);
+  }
 
   if (LLVMVerifyModule(g->module, LLVMReturnStatusAction,
                        &foreign->message)) {
