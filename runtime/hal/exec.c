@@ -143,6 +143,13 @@ static bool place_slots(hal_exec_t *x, td_task_t *task, bool poison) {
   return true;
 }
 
+/* The verifier samples dims; a plan that is wrong for others is stopped here
+ * before it can touch memory that is not its own. */
+static _Noreturn void misfit(td_task_t *task, const char *name) {
+  td_raise(task, TDSL_STATUS_INTERNAL,
+           "the memory plan does not hold for %s at these dims", name);
+}
+
 static bool place_buffers(hal_exec_t *x, td_task_t *task, bool poison) {
   const plan_entry_t *e = x->entry;
   const hal_vtable_t *v = x->device->vtable;
@@ -158,16 +165,16 @@ static bool place_buffers(hal_exec_t *x, td_task_t *task, bool poison) {
     x->sizes[i] = size_of(x, task, &b->bytes, b->name);
     x->ends[i] = 0;
     if (b->place == PLAN_AT_SLOT) {
-      TD_CHECK(task, x->sizes[i] == x->binding.bytes[b->slot],
-               "%s has %zu bytes in the plan and %zu here", b->name,
-               x->sizes[i], x->binding.bytes[b->slot]);
+      if (x->sizes[i] != x->binding.bytes[b->slot]) {
+        misfit(task, b->name);
+      }
       x->places[i] = x->binding.args[b->slot].data;
       continue;
     }
     size_t offset = size_of(x, task, &b->offset, b->name), end, lines;
     if (!td_add_size(offset, x->sizes[i], &end) ||
         !td_add_size(end, LINE - 1, &lines) || end > planned) {
-      TD_ICE(task, "%s ends outside of the arena", b->name);
+      misfit(task, b->name);
     }
     x->ends[i] = lines / LINE * LINE;
     x->places[i] = (char *)x->arena.data + offset;
@@ -195,8 +202,10 @@ static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
   const plan_kernel_t *k = &x->plan->kernels[s->kernel];
   plan_env_t env = {x->binding.vars, NULL};
   for (uint32_t i = 0; i < s->scalar_count; i++) {
-    TD_CHECK(task, plan_eval(&s->scalars[i], &env, &x->launch_scalars[i]),
-             "a scalar of %s has no value", k->name);
+    if (!plan_eval(&s->scalars[i], &env, &x->launch_scalars[i])) {
+      td_raise(task, TDSL_STATUS_LIMIT, "a scalar of %s leaves 64 bits",
+               k->name);
+    }
   }
   plan_env_t own = {x->launch_scalars, NULL};
   int64_t blocks, scratch;
@@ -224,8 +233,9 @@ static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
 
 static bool run_copy(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
   uint32_t to = s->buffers[0], from = s->buffers[1];
-  TD_CHECK(task, x->sizes[to] == x->sizes[from], "copy of %zu bytes to %zu",
-           x->sizes[from], x->sizes[to]);
+  if (x->sizes[to] != x->sizes[from]) {
+    misfit(task, x->entry->buffers[to].name);
+  }
   touch(x, to);
   touch(x, from);
   if (x->sizes[to] == 0 || x->places[to] == x->places[from]) return true;
@@ -268,7 +278,9 @@ static bool loop_bound(hal_exec_t *x, td_task_t *task, const plan_expr_t *e,
     return true;
   }
   plan_env_t env = {x->binding.vars, NULL};
-  TD_CHECK(task, plan_eval(e, &env, out), "a loop bound has no value");
+  if (!plan_eval(e, &env, out)) {
+    td_raise(task, TDSL_STATUS_LIMIT, "a loop bound leaves 64 bits");
+  }
   return true;
 }
 

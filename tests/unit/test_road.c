@@ -266,6 +266,132 @@ TASK_TEST(zero_trips) {
     "  return x = %x, y = %y\n}\n");
 }
 
+/* ---- what planning saves ------------------------------------------------- */
+
+static uint32_t copies(const plan_entry_t *e) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < e->step_count; i++) {
+    count += e->steps[i].kind == PLAN_STEP_COPY;
+  }
+  return count;
+}
+
+static int64_t arena(const plan_entry_t *e, int64_t dim) {
+  int64_t dims[8] = {dim, dim, dim, dim, dim, dim, dim, dim}, bytes = -1;
+  plan_env_t env = {dims, NULL};
+  assert_true(plan_eval(&e->arena_bytes, &env, &bytes));
+  return bytes;
+}
+
+/* State that is updated stays where it is, in the caller's memory. */
+TASK_TEST(in_place) {
+  UNUSED_ARG;
+  static const char text[] =
+    "func @step(inout w: f32[T], in g: f32[T])\n  dims(T in 0..1000) {\n"
+    "  %v: f32[T] = map [t in T] sub(%w[t], mul(%g[t], 0.5))\n"
+    "  return w = %v\n}\n"
+    "func @cache(inout c: f32[T, 3], in at: i64 in 0..3, in g: f32[T])\n"
+    "  dims(T in 0..1000) {\n"
+    "  %x: f32[T, 3] = loop %i in 0..3 carry(%p: f32[T, 3] = %c) {\n"
+    "    %d: f32[T, 3] = update distinct [t in T] %p[t, %i] := %g[t]\n"
+    "    yield %d\n  }\n"
+    "  return c = %x\n}\n"
+    "func @layers(in a: f32[T], out x: f32[T])\n  dims(T in 0..1000) {\n"
+    "  %m: f32[T] = map [t in T] mul(%a[t], 3.0)\n"
+    "  %s: f32 = reduce.max [; t in T] %m[t]\n"
+    "  %x: f32[T] = loop %i in 0..3 carry(%p: f32[T] = %m) {\n"
+    "    %q: f32[T] = map [t in T] add(%p[t], %s)\n"
+    "    yield %q\n  }\n"
+    "  return x = %x\n}\n";
+  plan_t *plan = road_compile(task, text, (road_mode_t){0});
+  for (uint32_t e = 0; e < 3; e++) {
+    if (copies(&plan->entries[e]) > 0) road_report(task, plan);
+    assert_int_equal(copies(&plan->entries[e]), 0);
+  }
+  assert_int_equal(arena(&plan->entries[0], 100), 0);
+  assert_int_equal(arena(&plan->entries[1], 100), 0);
+  assert_int_equal(arena(&plan->entries[2], 100), 64); /* s alone */
+  want_road(task, text);
+}
+
+/* What may not be in place is not: an operand that is read elsewhere, later,
+   by a reduction, or that the caller keeps. */
+TASK_TEST(not_in_place) {
+  UNUSED_ARG;
+  static const char text[] =
+    "func @shifted(inout w: f32[T])\n  dims(T in 0..1000) {\n"
+    "  %v: f32[T] = map [t in T] add(%w[t], %w[sub(sub(dim(T), 1), t)])\n"
+    "  return w = %v\n}\n"
+    "func @crossed(inout w: f32[T, T])\n  dims(T in 0..40) {\n"
+    "  %v: f32[T, T] = map [t in T, u in T] add(%w[u, t], 1.0)\n"
+    "  return w = %v\n}\n"
+    "func @normed(inout w: f32[T, 5])\n  dims(T in 0..1000) {\n"
+    "  %s: f32[T] = reduce.max [t in T; i in 5] %w[t, i]\n"
+    "  %v: f32[T, 5] = map [t in T, i in 5] sub(%w[t, i], %s[t])\n"
+    "  return w = %v\n}\n"
+    "func @product(inout w: f32[5, 5])\n {\n"
+    "  %v: f32[5, 5] = reduce.sum fma [t in 5, u in 5; i in 5] "
+    "mul(%w[t, i], %w[i, u])\n"
+    "  return w = %v\n}\n"
+    "func @both(inout w: f32[T], out y: f32[T])\n  dims(T in 0..1000) {\n"
+    "  %v: f32[T] = map [t in T] add(%w[t], 1.0)\n"
+    "  return w = %v, y = %w\n}\n";
+  want_road(task, text);
+}
+
+/* A chain of layers needs two buffers, however long it is. */
+TASK_TEST(reuse) {
+  UNUSED_ARG;
+  td_buf_t b;
+  td_buf_init(&b, task);
+  td_buf_puts(&b, "func @f(in x0: f32[T, 8], out y: f32[T, 8])\n"
+                  "  dims(T in 0..1000) {\n");
+  for (int i = 0; i < 20; i++) {
+    td_buf_printf(&b, "  %%x%d: f32[T, 8] = reduce.sum fma [t in T, o in 8; "
+                      "i in 8] mul(%%x%d[t, i], %%x%d[0, o])\n"
+                      "  %%m%d: f32[T, 8] = map [t in T, o in 8] "
+                      "max(min(%%x%d[t, o], 3.0), -3.0)\n"
+                      "  %%x%d: f32[T, 8] = map [t in T, o in 8] "
+                      "%%m%d[t, sub(7, o)]\n",
+                  100 + i, i, i, i, 100 + i, i + 1, i);
+  }
+  td_buf_puts(&b, "  return y = %x20\n}\n");
+  plan_t *plan = road_compile(task, b.data, (road_mode_t){0});
+  if (arena(&plan->entries[0], 100) > 2 * 3200) road_report(task, plan);
+  assert_true(arena(&plan->entries[0], 100) <= 2 * 3200);
+  td_buf_free(&b);
+}
+
+/* Where everything runs, what was used is what was planned. */
+TASK_TEST(peak) {
+  UNUSED_ARG;
+  static const char text[] =
+    "func @f(in a: f32[T, 7], out y: f32[T])\n  dims(T in 0..1000) {\n"
+    "  %s: f32[7] = reduce.max [i in 7; t in T] %a[t, i]\n"
+    "  %b: f32[T, 7] = map [t in T, i in 7] add(%a[sub(sub(dim(T), 1), t), i],"
+    " %s[i])\n"
+    "  %r: f32[7] = reduce.max [i in 7; t in T] %b[t, i]\n"
+    "  %y: f32[T] = reduce.sum lanes [t in T; i in 7] mul(%r[i], "
+    "%b[sub(sub(dim(T), 1), t), i])\n"
+    "  return y = %y\n}\n";
+  hal_device_t *device = rcpu_device_create(task, 1);
+  plan_t *plan = road_compile(task, text, (road_mode_t){0});
+  hal_program_t *program = device->vtable->load(device, task, plan);
+  hal_exec_t *x =
+      hal_exec_create(task, &task->arena, device, program, plan, 0);
+  for (int64_t t = 1; t < 1000; t = t * 3 + 1) {
+    hal_arg_t *args = road_args(task, &plan->entries[0], &t);
+    assert_true(hal_exec_run(x, task, args, NULL, NULL));
+    const hal_stats_t *s = hal_exec_stats(x);
+    assert_true(s->planned_bytes > 0);
+    assert_int_equal(s->arena_bytes, s->planned_bytes);
+    assert_int_equal(s->planned_bytes, arena(&plan->entries[0], t));
+  }
+  hal_exec_destroy(x);
+  device->vtable->unload(device, program);
+  device->vtable->destroy(device);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(chain),        cmocka_unit_test(swap),
@@ -273,6 +399,8 @@ int main(void) {
       cmocka_unit_test(updates),      cmocka_unit_test(loop_updates),
       cmocka_unit_test(inout),        cmocka_unit_test(results),
       cmocka_unit_test(nested),       cmocka_unit_test(zero_trips),
+      cmocka_unit_test(in_place),     cmocka_unit_test(not_in_place),
+      cmocka_unit_test(reuse),        cmocka_unit_test(peak),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
