@@ -7,30 +7,37 @@
  * computed in 64 bits. */
 #include "frontend/check.h"
 
+/* Stacks included. */
 bool sem_is_struct(const sem_expr_t *e) {
   return e->type.kind == SEM_STRUCT;
 }
 
+/* Scalars are not. */
 bool sem_is_tensor(const sem_expr_t *e) {
   return e->type.kind == SEM_TENSOR && e->type.rank > 0;
 }
 
+/* Of the elements, whatever the rank. */
 bool sem_is_float(const sem_expr_t *e) {
   return !sem_is_struct(e) && td_dtype_is_float(e->type.dtype);
 }
 
+/* Of the elements, whatever the rank. */
 bool sem_is_int(const sem_expr_t *e) {
   return !sem_is_struct(e) && td_dtype_is_int(e->type.dtype);
 }
 
+/* Of the elements, whatever the rank. */
 bool sem_is_bool(const sem_expr_t *e) {
   return !sem_is_struct(e) && e->type.dtype == TDSL_DTYPE_BOOL;
 }
 
+/* A constant that has not met a type. */
 bool sem_is_number_const(const sem_expr_t *e) {
   return e->kind == SEM_CONST && e->is_exact;
 }
 
+/* Elementwise: dims and stack stay, the range of integers does not. */
 static sem_expr_t *unary_node(sem_ctx_t *c, sem_expr_kind_t kind, sem_op_t op,
                               sem_expr_t *a, tdsl_dtype_t dtype,
                               td_loc_t loc) {
@@ -48,6 +55,7 @@ static sem_expr_t *unary_node(sem_ctx_t *c, sem_expr_kind_t kind, sem_op_t op,
 
 /* ---- integers as polys --------------------------------------------------- */
 
+/* Two of one name stay different: they are different values. */
 const ix_poly_t *sem_opaque(sem_ctx_t *c, const char *name, td_loc_t loc,
                             const ix_poly_t *lo, const ix_poly_t *hi) {
   ix_symbol_t *s = ix_symbol_create(c->pool, name, IX_SYM_DATA, loc);
@@ -56,15 +64,18 @@ const ix_poly_t *sem_opaque(sem_ctx_t *c, const char *name, td_loc_t loc,
   return ix_sym(c->pool, s);
 }
 
+/* For tensors a value that stands for any element; only its range is of use. */
 const ix_poly_t *sem_element_poly(sem_ctx_t *c, const sem_expr_t *e) {
   if (e->poly != NULL && e->type.rank == 0) return e->poly;
   return sem_opaque(c, "an element", e->loc, e->type.lo, e->type.hi);
 }
 
+/* Ranges of elementwise results are intervals, since elements differ. */
 static void set_range(sem_ctx_t *c, sem_expr_t *e, const ix_poly_t *p) {
   sem_ends(c, p, &e->type.lo, &e->type.hi);
 }
 
+/* Values read from memory are as narrow as their type; formulas are not. */
 void sem_set_width(sem_ctx_t *c, const ix_symbol_t *s, tdsl_dtype_t dtype) {
   size_t bits = td_dtype_bytes(dtype) * 8;
   if (bits == 0 || bits >= 64) return;
@@ -151,6 +162,7 @@ static void set_poly(sem_ctx_t *c, sem_expr_t *e, const ix_poly_t *p) {
   e->poly = p != NULL ? p : sem_opaque(c, "a value", e->loc, NULL, NULL);
 }
 
+/* Larger powers would be large polys; they stand for themselves. */
 static const ix_poly_t *poly_power(sem_ctx_t *c, const ix_poly_t *p,
                                    const sem_expr_t *n) {
   if (n->kind != SEM_CONST || n->i64 > 8) return NULL;
@@ -159,6 +171,8 @@ static const ix_poly_t *poly_power(sem_ctx_t *c, const ix_poly_t *p,
   return r;
 }
 
+/* E37. Division by zero cannot happen at run time, so nothing has to say
+ * what it would give. */
 static bool check_divisor(sem_ctx_t *c, const sem_expr_t *b,
                           const ix_poly_t *q) {
   if (c->quiet > 0 || c->unproved > 0 || sem_positive(c, q)) return true;
@@ -176,6 +190,7 @@ static bool check_divisor(sem_ctx_t *c, const sem_expr_t *b,
   return false;
 }
 
+/* The value in normal form; false after E37. NULL where it is not known. */
 static bool int_poly(sem_ctx_t *c, sem_op_t op, const sem_expr_t *a,
                      const sem_expr_t *b, const ix_poly_t **out) {
   const ix_poly_t *p = sem_element_poly(c, a), *q = sem_element_poly(c, b);
@@ -198,6 +213,7 @@ static bool int_poly(sem_ctx_t *c, sem_op_t op, const sem_expr_t *a,
 
 /* ---- dims of operands ---------------------------------------------------- */
 
+/* No broadcasting: equal dims, or a scalar on one side. */
 bool sem_dims_agree(sem_ctx_t *c, sem_expr_t *a, sem_expr_t *b, td_loc_t loc,
                     const char *what) {
   if (a->type.rank == 0 || b->type.rank == 0) return true;
@@ -209,12 +225,14 @@ bool sem_dims_agree(sem_ctx_t *c, sem_expr_t *a, sem_expr_t *b, td_loc_t loc,
   return false;
 }
 
+/* The operand that the dims of the result come from. */
 static const sem_expr_t *shaped(const sem_expr_t *a, const sem_expr_t *b) {
   return a->type.rank > 0 ? a : b;
 }
 
 /* ---- conversions --------------------------------------------------------- */
 
+/* The one rounding of a constant. */
 static sem_expr_t *typed_const(sem_ctx_t *c, const sem_expr_t *e,
                                tdsl_dtype_t dtype) {
   sem_expr_t *k = sem_new_expr(c, SEM_CONST, e->loc);
@@ -234,6 +252,8 @@ static sem_expr_t *typed_const(sem_ctx_t *c, const sem_expr_t *e,
   return k;
 }
 
+/* An exact value takes the type on, going into the arms of an exact `if`; a
+ * float is only widened, never rounded. */
 sem_expr_t *sem_adopt(sem_ctx_t *c, sem_expr_t *e, tdsl_dtype_t dtype) {
   if (e->is_exact && e->kind == SEM_CONST) return typed_const(c, e, dtype);
   if (e->is_exact && e->kind == SEM_SELECT) {
@@ -271,6 +291,7 @@ sem_expr_t *sem_adopt(sem_ctx_t *c, sem_expr_t *e, tdsl_dtype_t dtype) {
   return k;
 }
 
+/* What an exact value is if it meets nothing. */
 sem_expr_t *sem_settle(sem_ctx_t *c, sem_expr_t *e) {
   if (!e->is_exact) return e;
   return sem_adopt(c, e, sem_is_int(e) ? TDSL_DTYPE_I64 : TDSL_DTYPE_F32);
@@ -278,10 +299,12 @@ sem_expr_t *sem_settle(sem_ctx_t *c, sem_expr_t *e) {
 
 /* ---- operators ----------------------------------------------------------- */
 
+/* ORDER sem_op: the comparisons are neighbours. */
 static bool is_comparison(sem_op_t op) {
   return op >= SEM_OP_EQ && op <= SEM_OP_GE;
 }
 
+/* As written in the language. */
 static const char *op_text(sem_op_t op) {
   static const char *const words[] = {
       [SEM_OP_ADD] = "+",  [SEM_OP_SUB] = "-",   [SEM_OP_MUL] = "*",
@@ -293,6 +316,7 @@ static const char *op_text(sem_op_t op) {
   return words[op];
 }
 
+/* Bools and structs take no part in arithmetic. */
 static bool wants_number(sem_ctx_t *c, const sem_expr_t *e, sem_op_t op) {
   if (sem_is_struct(e)) {
     td_diag_t *d = sem_report(c, TD_E46, e->loc,
@@ -309,6 +333,7 @@ static bool wants_number(sem_ctx_t *c, const sem_expr_t *e, sem_op_t op) {
   return false;
 }
 
+/* Lazy, of single bools; the guards they make are assumed by the caller. */
 static sem_expr_t *logic(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
                          sem_expr_t *b, td_loc_t loc) {
   const sem_expr_t *sides[2] = {a, b};
@@ -346,6 +371,7 @@ static void report_mixed(sem_ctx_t *c, const sem_expr_t *a,
   td_diag_help(d, "write the conversion: `f32(%s)`", sem_slice(c, i->loc));
 }
 
+/* Dims from the operand that has some. */
 static sem_expr_t *node(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
                         sem_expr_t *b, tdsl_dtype_t dtype, td_loc_t loc) {
   sem_expr_t *e = sem_new_expr(c, SEM_BINARY, loc);
@@ -366,6 +392,7 @@ static bool is_dim(const sem_expr_t *e) {
   return e->is_exact && e->kind != SEM_SELECT;
 }
 
+/* Where the value may be stored; it is computed in 64 bits either way. */
 static tdsl_dtype_t int_result(const sem_expr_t *a, const sem_expr_t *b) {
   tdsl_dtype_t x = sem_arithmetic(a->type.dtype);
   tdsl_dtype_t y = sem_arithmetic(b->type.dtype);
@@ -375,6 +402,8 @@ static tdsl_dtype_t int_result(const sem_expr_t *a, const sem_expr_t *b) {
                                                     : TDSL_DTYPE_I32;
 }
 
+/* Comparisons of dims that are decided by their difference fold, so that
+ * guards over dims vanish. */
 static sem_expr_t *int_binary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
                               sem_expr_t *b, td_loc_t loc) {
   if (is_comparison(op)) {
@@ -401,6 +430,8 @@ static sem_expr_t *int_binary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
   return e;
 }
 
+/* A constant integer exponent stays an integer: the power is then a product
+ * of fixed order. */
 static sem_expr_t *power(sem_ctx_t *c, sem_expr_t *a, sem_expr_t *b,
                          td_loc_t loc) {
   /* An integer exponent is no operand that meets a float. */
@@ -424,6 +455,8 @@ static sem_expr_t *power(sem_ctx_t *c, sem_expr_t *a, sem_expr_t *b,
   return e;
 }
 
+/* Exact operands alone give an exact result in binary64, rounded once where
+ * it meets a type. */
 static sem_expr_t *float_binary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
                                 sem_expr_t *b, td_loc_t loc,
                                 td_loc_t op_loc) {
@@ -454,6 +487,7 @@ static sem_expr_t *float_binary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
   return e;
 }
 
+/* Kinds, then dims, then constants, then the two kinds of arithmetic. */
 sem_expr_t *sem_binary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
                        sem_expr_t *b, td_loc_t loc, td_loc_t op_loc) {
   if (op == SEM_OP_AND || op == SEM_OP_OR) return logic(c, op, a, b, loc);
@@ -483,6 +517,7 @@ sem_expr_t *sem_binary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
   return float_binary(c, op, a, b, loc, op_loc);
 }
 
+/* Of a value known not to be negative it is the value. */
 static const ix_poly_t *abs_poly(sem_ctx_t *c, const sem_expr_t *a) {
   const ix_poly_t *p = sem_element_poly(c, a), *lo = NULL, *hi = NULL;
   if (sem_nonneg(c, p)) return p;
@@ -494,6 +529,7 @@ static const ix_poly_t *abs_poly(sem_ctx_t *c, const sem_expr_t *a) {
   return sem_opaque(c, "abs", a->loc, ix_const(c->pool, 0), top);
 }
 
+/* Functions of exact integers give floats, as of exact floats. */
 sem_expr_t *sem_unary(sem_ctx_t *c, sem_op_t op, sem_expr_t *a, td_loc_t loc,
                       const char *what) {
   if (op != SEM_OP_NOT && (sem_is_bool(a) || sem_is_struct(a))) {

@@ -13,11 +13,13 @@ typedef struct walk {
   leaves_t out;
 } walk_t;
 
+/* A part that is "" contributes nothing, not even a dot. */
 static const char *joined(td_arena_t *arena, const char *a, const char *b) {
   if (a == NULL || *a == '\0') return b;
   return *b == '\0' ? a : td_arena_printf(arena, "%s.%s", a, b);
 }
 
+/* Dims of stacks come first, outermost first. */
 static void add_dims(bind_leaf_t *leaf, const sem_type_t *type) {
   for (uint32_t i = 0; i < type->rank && leaf->rank < IX_MAX_RANK; i++) {
     uint32_t k = leaf->rank++;
@@ -28,6 +30,7 @@ static void add_dims(bind_leaf_t *leaf, const sem_type_t *type) {
   }
 }
 
+/* `else` pairs leaves of two fields one to one, since their types are equal. */
 static void walk_type(walk_t *w, const sem_type_t *type, bind_leaf_t at) {
   add_dims(&at, type);
   if (type->kind == SEM_TENSOR) {
@@ -59,6 +62,8 @@ static void walk_type(walk_t *w, const sem_type_t *type, bind_leaf_t at) {
   }
 }
 
+/* Tensors and scalars are passed by the caller; structs come from
+ * checkpoints. */
 bind_leaf_t *bind_leaves(td_arena_t *arena, const sem_func_t *func,
                          size_t *out_count) {
   walk_t w = {.arena = arena};
@@ -73,6 +78,7 @@ bind_leaf_t *bind_leaves(td_arena_t *arena, const sem_func_t *func,
   return w.out.data;
 }
 
+/* One for each numbered stack dim. */
 uint32_t bind_hole_count(const char *pattern) {
   uint32_t n = 0;
   for (const char *p = strstr(pattern, "{}"); p != NULL;
@@ -82,6 +88,7 @@ uint32_t bind_hole_count(const char *pattern) {
   return n;
 }
 
+/* Positions from the outermost stack inwards. */
 const char *bind_name(td_arena_t *arena, const char *pattern,
                       const int64_t *positions) {
   td_buf_t out;
@@ -99,11 +106,14 @@ const char *bind_name(td_arena_t *arena, const char *pattern,
 
 /* ---- adjacent dims split and merge --------------------------------------- */
 
+/* Extents of 1 pair with nothing. */
 static uint32_t skip_ones(const int64_t *dims, uint32_t rank, uint32_t at) {
   while (at < rank && dims[at] == 1) at++;
   return at;
 }
 
+/* From the left; of the two sides one stays a single dim while the other
+ * grows. */
 bool bind_match(const int64_t *declared, uint32_t declared_rank,
                 const int64_t *file, uint32_t file_rank,
                 bind_group_t *groups, uint32_t *out_group_count,
@@ -168,6 +178,7 @@ typedef struct solver {
   uint32_t missing_count;
 } solver_t;
 
+/* What an earlier field has shown. */
 static const found_t *known(const solver_t *s, const ix_symbol_t *symbol) {
   for (size_t i = 0; i < s->found.length; i++) {
     if (s->found.data[i].dim->symbol == symbol) return &s->found.data[i];
@@ -175,6 +186,7 @@ static const found_t *known(const solver_t *s, const ix_symbol_t *symbol) {
   return NULL;
 }
 
+/* Numbers for ix_eval: what was found, and the value being tried. */
 static bool value_of(void *user, const ix_symbol_t *symbol, int64_t *out) {
   const solver_t *s = user;
   const found_t *f = known(s, symbol);
@@ -183,6 +195,7 @@ static bool value_of(void *user, const ix_symbol_t *symbol, int64_t *out) {
   return true;
 }
 
+/* Different symbols without value, counted. */
 static bool visit_missing(void *user, const ix_symbol_t *symbol) {
   solver_t *s = user;
   if (known(s, symbol) != NULL || symbol == s->missing) return true;
@@ -207,6 +220,7 @@ static bool product_at(solver_t *s, const bind_leaf_t *leaf, uint32_t first,
   return true;
 }
 
+/* All positions of a stack have one shape, so the first serves. */
 static const bind_tensor_t *first_tensor(const solver_t *s,
                                          const bind_leaf_t *leaf,
                                          const bind_source_t *source) {
@@ -216,6 +230,7 @@ static const bind_tensor_t *first_tensor(const solver_t *s,
   return source->find(source->user, name);
 }
 
+/* -1 for a header that cannot be true. */
 static int64_t element_count(const bind_tensor_t *t) {
   int64_t n = 1;
   for (uint32_t i = 0; i < t->rank; i++) {
@@ -224,6 +239,7 @@ static int64_t element_count(const bind_tensor_t *t) {
   return n;
 }
 
+/* Dynamic dims are bound by arguments, never by a checkpoint. */
 static const sem_global_dim_t *dim_of(const solver_t *s,
                                       const ix_symbol_t *symbol) {
   for (uint32_t i = 0; i < s->program->dim_count; i++) {
@@ -294,6 +310,7 @@ static bool check_leaf(solver_t *s, const bind_leaf_t *leaf,
   return false;
 }
 
+/* Until nothing new is found; then every field is asked to agree. */
 bool bind_solve(td_task_t *task, td_arena_t *arena,
                 const sem_program_t *program, const sem_func_t *func,
                 const bind_source_t *source, sem_dim_value_t **out_dims,

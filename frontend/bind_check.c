@@ -16,11 +16,13 @@ typedef struct check {
 
 /* ---- E13 ----------------------------------------------------------------- */
 
+/* The field as its struct names it. */
 static const char *last_field(const char *path) {
   const char *dot = strrchr(path, '.');
   return dot == NULL ? path : dot + 1;
 }
 
+/* E13 shows the nearest name of the file: mostly a prefix is wrong. */
 static void report_missing(check_t *k, const bind_leaf_t *leaf,
                            const char *name) {
   td_diag_t *d = td_diag(k->task, TD_E13, leaf->loc,
@@ -41,6 +43,7 @@ static void report_missing(check_t *k, const bind_leaf_t *leaf,
 
 /* ---- E14 ----------------------------------------------------------------- */
 
+/* A shape of the file. */
 static const char *dims_text(td_arena_t *arena, const int64_t *dims,
                              uint32_t rank) {
   td_buf_t out;
@@ -53,6 +56,7 @@ static const char *dims_text(td_arena_t *arena, const int64_t *dims,
   return td_buf_finish(&out, arena);
 }
 
+/* As written and as values. */
 static const char *declared_text(td_arena_t *arena, const bind_leaf_t *leaf,
                                  uint32_t first) {
   td_buf_t out;
@@ -92,6 +96,8 @@ static void note_origins(check_t *k, td_diag_t *d, const bind_leaf_t *leaf,
   td_buf_free(&out);
 }
 
+/* E14: both shapes, the dim at fault, where its value comes from, and the
+ * value that would fit. */
 static void report_shape(check_t *k, const bind_leaf_t *leaf,
                          const bind_tensor_t *t, uint32_t first, uint32_t at) {
   uint32_t rank = leaf->rank - first;
@@ -130,6 +136,7 @@ static void report_shape(check_t *k, const bind_leaf_t *leaf,
 
 /* ---- E15 ----------------------------------------------------------------- */
 
+/* Exact widening by itself, narrowing only on demand. */
 static bool dtype_fits(const check_t *k, tdsl_dtype_t file,
                        tdsl_dtype_t declared) {
   if (file == declared) return true;
@@ -140,6 +147,7 @@ static bool dtype_fits(const check_t *k, tdsl_dtype_t file,
          (declared == TDSL_DTYPE_F16 || declared == TDSL_DTYPE_BF16);
 }
 
+/* E15. Integers and floats never convert into each other. */
 static void report_dtype(check_t *k, const bind_leaf_t *leaf,
                          const bind_tensor_t *t) {
   td_diag_t *d = td_diag(k->task, TD_E15, leaf->loc,
@@ -156,6 +164,7 @@ static void report_dtype(check_t *k, const bind_leaf_t *leaf,
 
 /* ---- a leaf -------------------------------------------------------------- */
 
+/* Dims that are dynamic are compared at entry, by the run time. */
 static bool check_tensor(check_t *k, const bind_leaf_t *leaf,
                          const bind_tensor_t *t, uint32_t first) {
   td_map_put(&k->used, td_str(t->name), (void *)(uintptr_t)t);
@@ -187,6 +196,7 @@ static int64_t tensor_count(const bind_leaf_t *leaf, uint32_t holes) {
   return n;
 }
 
+/* Like an odometer, the innermost stack fastest. */
 static void next_position(const bind_leaf_t *leaf, uint32_t holes,
                           int64_t *positions) {
   for (uint32_t i = holes; i > 0; i--) {
@@ -195,6 +205,7 @@ static void next_position(const bind_leaf_t *leaf, uint32_t holes,
   }
 }
 
+/* A stack is complete or at fault; a tied field is absent as a whole. */
 static void check_leaf(check_t *k, const bind_leaf_t *leaves, size_t number,
                        bind_place_t *place) {
   const bind_leaf_t *leaf = &leaves[number];
@@ -235,6 +246,7 @@ static void check_leaf(check_t *k, const bind_leaf_t *leaves, size_t number,
 
 /* ---- W04 ----------------------------------------------------------------- */
 
+/* W04. Three names are enough to recognise what they are. */
 static void check_unused(check_t *k, td_loc_t loc) {
   size_t unused = 0;
   td_buf_t names;
@@ -262,6 +274,7 @@ static void check_unused(check_t *k, td_loc_t loc) {
   td_buf_free(&names);
 }
 
+/* All leaves are tried: one run shows all that does not fit. */
 bool bind_check(td_task_t *task, td_arena_t *arena,
                 const sem_program_t *program, const bind_leaf_t *leaves,
                 size_t count, const bind_source_t *source,

@@ -20,6 +20,7 @@ typedef struct pairs {
   uint32_t index;
 } pairs_t;
 
+/* Generics that are not bound yet stay as they are. */
 const ix_poly_t *sem_matching_map(void *user, const ix_symbol_t *s) {
   const sem_matching_t *m = user;
   for (uint32_t i = 0; i < m->count; i++) {
@@ -33,6 +34,7 @@ const ix_poly_t *sem_matching_map(void *user, const ix_symbol_t *s) {
 
 /* ---- pairs --------------------------------------------------------------- */
 
+/* E16 with the mapped call that was probably meant. */
 static bool rank_fault(sem_ctx_t *c, const pairs_t *p, const sem_type_t *param,
                        const sem_type_t *arg, td_loc_t loc) {
   const sem_symbol_t *s = p->m->callee->func.params[p->index];
@@ -47,6 +49,7 @@ static bool rank_fault(sem_ctx_t *c, const pairs_t *p, const sem_type_t *param,
   return false;
 }
 
+/* Structs are of one declaration, so their fields pair one to one. */
 static bool add_pairs(pairs_t *p, const sem_type_t *param,
                       const sem_type_t *arg, td_loc_t loc) {
   sem_ctx_t *c = p->c;
@@ -65,6 +68,7 @@ static bool add_pairs(pairs_t *p, const sem_type_t *param,
   return true;
 }
 
+/* A struct where a tensor is wanted, or another struct: nothing to compare. */
 static bool kinds_match(sem_ctx_t *c, const pairs_t *p,
                         const sem_type_t *param, const sem_expr_t *arg) {
   const sem_symbol_t *s = p->m->callee->func.params[p->index];
@@ -88,6 +92,7 @@ typedef struct unbound {
   uint32_t count, last;
 } unbound_t;
 
+/* Counts different generics, not mentions. */
 static bool visit_unbound(void *user, const ix_symbol_t *s) {
   unbound_t *u = user;
   for (uint32_t i = 0; i < u->m->count; i++) {
@@ -98,6 +103,7 @@ static bool visit_unbound(void *user, const ix_symbol_t *s) {
   return true;
 }
 
+/* How many generics of the poly have no value, and the last of them. */
 static unbound_t unbound_in(const sem_matching_t *m, const ix_poly_t *p) {
   unbound_t u = {m, 0, 0};
   ix_each_symbol(p, visit_unbound, &u);
@@ -158,6 +164,7 @@ static const char *bound_text(const sem_matching_t *m, const ix_poly_t *p) {
   return NULL;
 }
 
+/* The parameter's type as far as it is known, for messages. */
 static sem_type_t wanted_type(sem_ctx_t *c, const sem_matching_t *m,
                               uint32_t index) {
   sem_type_t t = m->callee->params[index];
@@ -170,6 +177,8 @@ static sem_type_t wanted_type(sem_ctx_t *c, const sem_matching_t *m,
   return t;
 }
 
+/* Where the generics of the dim at fault got their values: one of the two
+ * arguments is wrong, and only the author knows which. */
 static void label_binder(pairs_t *p, td_diag_t *d, const pair_t *pair) {
   const sem_matching_t *m = p->m;
   for (uint32_t i = 0; i < m->count; i++) {
@@ -202,6 +211,7 @@ static void help_pair(sem_ctx_t *c, td_diag_t *d, const pairs_t *p,
   }
 }
 
+/* E06 of a call: both shapes, the dim, its origin on both sides. */
 static void report_pair(pairs_t *p, const pair_t *pair) {
   sem_ctx_t *c = p->c;
   const sem_matching_t *m = p->m;
@@ -248,6 +258,7 @@ static void report_pair(pairs_t *p, const pair_t *pair) {
   help_pair(c, d, p, pair, value, sem_dim_text(c, &wanted));
 }
 
+/* E47: a generic is never passed, so a parameter has to show it. */
 static bool report_unbound(pairs_t *p, td_loc_t loc) {
   sem_ctx_t *c = p->c;
   for (uint32_t i = 0; i < p->m->count; i++) {
@@ -266,6 +277,7 @@ static bool report_unbound(pairs_t *p, td_loc_t loc) {
   return true;
 }
 
+/* Passes over the pairs until none binds any more; then all are compared. */
 bool sem_match_args(sem_ctx_t *c, sem_matching_t *m, sem_expr_t *const *args,
                     td_loc_t call_loc) {
   pairs_t p = {.c = c, .m = m, .args = args};

@@ -13,6 +13,7 @@ static void add_dim_fact(sem_ctx_t *c, void *user, const sem_dim_t *dim) {
   ix_facts_add(c->facts, p);
 }
 
+/* A fresh set for each body: facts of one function never reach another. */
 static void start_facts(sem_ctx_t *c, sem_instance_t *inst) {
   c->facts = ix_facts_create(c->pool);
   for (size_t i = 0; i < c->base_requires.length; i++) {
@@ -24,6 +25,7 @@ static void start_facts(sem_ctx_t *c, sem_instance_t *inst) {
   }
 }
 
+/* The value of an integer scalar takes the range of its type along. */
 static void apply_symbol(sem_ctx_t *c, sem_symbol_t *s,
                          const sem_type_t *raw) {
   s->type = *raw;
@@ -35,7 +37,7 @@ static void apply_symbol(sem_ctx_t *c, sem_symbol_t *s,
   }
 }
 
-/* ---- requires as an entry point checks them ------------------------------------ */
+/* ---- requires as an entry point checks them ---------------------------------- */
 
 /* What an equality puts for a name; NULL for a name that stays. */
 static const ix_poly_t *replacement(void *user, const ix_symbol_t *s) {
@@ -46,6 +48,8 @@ static const ix_poly_t *replacement(void *user, const ix_symbol_t *s) {
   return p == name ? NULL : p;
 }
 
+/* Quotients of divisibility facts stay as they are: their conditions still
+ * have to be checked. */
 static const ix_poly_t *settled(sem_ctx_t *c, const ix_poly_t *p) {
   return p == NULL ? NULL : ix_subst(c->pool, p, replacement, c, NULL);
 }
@@ -72,6 +76,8 @@ static const sem_expr_t *settled_copy(sem_ctx_t *c, const sem_expr_t *e) {
   return top;
 }
 
+/* True for equalities alone; the quotient of a divisibility fact is restored
+ * to the name. */
 bool sem_is_replaced(sem_ctx_t *c, const sem_global_t *g,
                      const ix_facts_t *facts) {
   const ix_poly_t *name = ix_sym(c->pool, g->symbol);
@@ -102,6 +108,7 @@ static sem_require_t bound_require(sem_ctx_t *c, const sem_global_t *g) {
   return (sem_require_t){e, g->item->loc};
 }
 
+/* A replaced dim takes its bound along, as a condition on what replaced it. */
 void sem_settle_requires(sem_ctx_t *c, uint32_t count,
                          const sem_require_t *from, sem_func_t *func) {
   TD_VEC(sem_require_t) list = {0};
@@ -128,11 +135,14 @@ void sem_settle_requires(sem_ctx_t *c, uint32_t count,
 
 /* ---- names of the head --------------------------------------------------- */
 
+/* An inout has another value in the body than its preconditions speak of, so
+ * it gets a symbol of its own. */
 static void declare_head(sem_ctx_t *c, sem_instance_t *inst) {
   const ast_decl_t *d = inst->fn->decl;
   for (size_t i = 0; i < d->generic_count; i++) {
     const ast_generic_t *g = &d->generics[i];
-    const sem_entry_t *old = td_map_get(&inst->generics, td_str(g->name.text));
+    const sem_entry_t *old =
+        td_map_get(&inst->generics, td_str(g->name.text));
     sem_entry_t *e = sem_declare(c, old->kind, g->name, false);
     if (e == NULL) continue;
     e->poly = old->poly;
@@ -165,6 +175,7 @@ static void declare_head(sem_ctx_t *c, sem_instance_t *inst) {
   }
 }
 
+/* Parameters are sizes of what the caller has; results are made here. */
 static void check_results(sem_ctx_t *c, sem_instance_t *inst) {
   for (uint32_t i = 0; i < inst->func.result_count; i++) {
     const sem_symbol_t *s = inst->func.results[i];
@@ -176,6 +187,8 @@ static void check_results(sem_ctx_t *c, sem_instance_t *inst) {
   }
 }
 
+/* E30, once the whole body is read: a definition may stand in a checkpoint
+ * block. */
 static void check_defined(sem_ctx_t *c, sem_instance_t *inst) {
   const ast_decl_t *d = inst->fn->decl;
   for (size_t i = 0; i < d->result_count; i++) {
@@ -194,6 +207,7 @@ static void check_defined(sem_ctx_t *c, sem_instance_t *inst) {
 
 /* ---- the short form -> type = expr --------------------------------------- */
 
+/* `-> type = expr` is a body of one definition of the unnamed result. */
 static void check_short(sem_ctx_t *c, sem_instance_t *inst,
                         const ast_expr_t *value) {
   sem_symbol_t *s = inst->func.results[0];
@@ -214,6 +228,8 @@ static void check_short(sem_ctx_t *c, sem_instance_t *inst,
   inst->func.body->stmts[0] = stmt;
 }
 
+/* Everything that belongs to the function before is reset; what the tree
+ * keeps lives in the arena. */
 void sem_check_body(sem_ctx_t *c, sem_instance_t *inst) {
   const ast_decl_t *d = inst->fn->decl;
   c->inst = inst;
@@ -247,10 +263,13 @@ void sem_check_body(sem_ctx_t *c, sem_instance_t *inst) {
 
 /* ---- facts out of the tree ----------------------------------------------- */
 
+/* NULL stays NULL: most expressions have no poly. */
 static const ix_poly_t *restored(sem_ctx_t *c, const ix_poly_t *p) {
   return p == NULL ? NULL : ix_restore_facts(c->pool, p, c->facts);
 }
 
+/* A list of all expressions made is walked, not the tree: chains may be
+ * long. */
 void sem_restore_exprs(sem_ctx_t *c, size_t first) {
   for (size_t i = first; i < c->exprs.length; i++) {
     sem_expr_t *e = c->exprs.data[i];
@@ -262,6 +281,7 @@ void sem_restore_exprs(sem_ctx_t *c, size_t first) {
   }
 }
 
+/* Ends of a symbol are polys as well. */
 static void restore_range(sem_ctx_t *c, const ix_symbol_t *symbol) {
   ix_symbol_t *s = (ix_symbol_t *)(uintptr_t)symbol;
   if (s == NULL) return;
@@ -269,6 +289,8 @@ static void restore_range(sem_ctx_t *c, const ix_symbol_t *symbol) {
   s->hi = restored(c, s->hi);
 }
 
+/* Nothing that lowering sees mentions the quotient dims that facts have
+ * brought in. */
 void sem_finish_function(sem_ctx_t *c) {
   sem_restore_exprs(c, 0);
   for (size_t i = 0; i < c->symbols.length; i++) {

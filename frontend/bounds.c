@@ -5,20 +5,24 @@
  * be shown becomes E08 or E09. */
 #include "frontend/check.h"
 
+/* NULL is not provable: the poly was too large to form. */
 bool sem_nonneg(sem_ctx_t *c, const ix_poly_t *p) {
   return p != NULL && ix_prove_nonnegative(c->pool, p, c->facts);
 }
 
+/* As above. */
 bool sem_positive(sem_ctx_t *c, const ix_poly_t *p) {
   return p != NULL && ix_prove_positive(c->pool, p, c->facts);
 }
 
+/* What interval arithmetic can say without indices and data. */
 void sem_ends(sem_ctx_t *c, const ix_poly_t *p, const ix_poly_t **out_lo,
               const ix_poly_t **out_hi) {
   *out_lo = *out_hi = NULL;
   if (p != NULL) ix_ends(c->pool, p, c->facts, out_lo, out_hi);
 }
 
+/* An end that is NULL asks for nothing. */
 bool sem_in_range(sem_ctx_t *c, const ix_poly_t *p, const ix_poly_t *lo,
                   const ix_poly_t *hi) {
   if (p == NULL) return false;
@@ -57,6 +61,7 @@ static bool data_key(td_buf_t *key, const sem_expr_t *e) {
   }
 }
 
+/* Subscripts of stacks on the way count: they decide what is read. */
 static uint32_t sub_total(const sem_expr_t *e) {
   uint32_t n = 0;
   for (; e->kind == SEM_FIELD || e->kind == SEM_SUBSCRIPT; e = e->args[0]) {
@@ -65,6 +70,8 @@ static uint32_t sub_total(const sem_expr_t *e) {
   return n;
 }
 
+/* Named by its text, as messages show it. A name whose dtype is not written
+ * may hold more bits than its type says. */
 static sem_datum_t *new_datum(sem_ctx_t *c, const sem_expr_t *read) {
   sem_datum_t *d = TD_NEW(c->arena, sem_datum_t);
   const char *name = c->quiet > 0 ? "a datum" : sem_slice(c, read->loc);
@@ -91,6 +98,8 @@ static sem_datum_t *new_datum(sem_ctx_t *c, const sem_expr_t *read) {
   return d;
 }
 
+/* Without a key, for reads through formulas, each read is a value of its
+ * own. */
 const ix_poly_t *sem_datum(sem_ctx_t *c, const sem_expr_t *read) {
   td_buf_t key;
   td_buf_init(&key, c->task);
@@ -118,6 +127,7 @@ static bool assume_fact(sem_ctx_t *c, const ix_poly_t *p) {
   return true;
 }
 
+/* False if the guard is a false comparison of numbers. */
 static bool assume_comparison(sem_ctx_t *c, sem_op_t op, const ix_poly_t *a,
                               const ix_poly_t *b) {
   const ix_poly_t *one = ix_const(c->pool, 1);
@@ -141,6 +151,7 @@ static bool assume_comparison(sem_ctx_t *c, sem_op_t op, const ix_poly_t *a,
   }
 }
 
+/* What holds in the else arm, and right of an `or`. */
 static sem_op_t negated(sem_op_t op) {
   switch (op) {
   case SEM_OP_EQ: return SEM_OP_NE;
@@ -153,6 +164,8 @@ static sem_op_t negated(sem_op_t op) {
   }
 }
 
+/* Conjunctions that are true and disjunctions that are false give both
+ * parts; anything else gives nothing. */
 bool sem_assume(sem_ctx_t *c, const sem_expr_t *cond, bool truth) {
   /* More facts than this in one guard help no proof and cost every one. */
   enum { MOST = 64 };
@@ -192,6 +205,7 @@ typedef struct ranges_text {
   uint32_t count;
 } ranges_text_t;
 
+/* Each range once, at most four: more would hide the message. */
 static bool visit_range(void *user, const ix_symbol_t *s) {
   ranges_text_t *r = user;
   bool varies = s->kind == IX_SYM_INDEX || s->kind == IX_SYM_LOOP ||
@@ -218,6 +232,7 @@ static const char *ranges_of(sem_ctx_t *c, const ix_poly_t *p) {
   return td_buf_finish(&r.text, c->arena);
 }
 
+/* E09: nothing bounds the value, so the type has to say it. */
 static void report_unbounded(sem_ctx_t *c, const sem_dim_t *dim,
                              const ast_expr_t *base, const ast_expr_t *ast) {
   const char *text = sem_text(c, ast);
@@ -231,6 +246,8 @@ static void report_unbounded(sem_ctx_t *c, const sem_dim_t *dim,
                dim_text, text, text, dim_text, text);
 }
 
+/* E08 with the value that would be read, the extent, the ranges that lead
+ * there, and the guards that would help. */
 static void report_bounds(sem_ctx_t *c, const ix_poly_t *p,
                           const ix_poly_t *worst, bool is_low,
                           const sem_dim_t *dim, const ast_expr_t *base,
@@ -269,6 +286,8 @@ static void report_bounds(sem_ctx_t *c, const ix_poly_t *p,
   }
 }
 
+/* 0 <= s and s <= n - 1, the two proofs of every access. An end that is not
+ * bounded at all is E09. */
 bool sem_prove_subscript(sem_ctx_t *c, const sem_expr_t *sub,
                          const sem_dim_t *dim, const ast_expr_t *base,
                          const ast_expr_t *ast) {

@@ -13,6 +13,7 @@ static const sem_op_t function_ops[] = {
 
 enum { FUNCTION_COUNT = sizeof function_ops / sizeof *function_ops };
 
+/* ORDER sem_builtin_names: the functions of one number come first. */
 static int builtin_number(const char *name) {
   for (int i = 0; sem_builtin_names[i] != NULL; i++) {
     if (strcmp(sem_builtin_names[i], name) == 0) return i;
@@ -20,6 +21,7 @@ static int builtin_number(const char *name) {
   return -1;
 }
 
+/* A function of the text of this name hides it. */
 bool sem_is_builtin(const char *name) {
   return builtin_number(name) >= 0;
 }
@@ -42,6 +44,7 @@ static bool check_arguments(sem_ctx_t *c, const ast_expr_t *e,
 
 /* ---- casts --------------------------------------------------------------- */
 
+/* What looks like a dtype and is no place to convert to. */
 static bool cast_target(sem_ctx_t *c, const ast_expr_t *e) {
   if (e->dtype == TDSL_DTYPE_UNSET) {
     td_diag_t *d = sem_report(c, TD_E43, e->op_loc,
@@ -58,6 +61,8 @@ static bool cast_target(sem_ctx_t *c, const ast_expr_t *e) {
   return true;
 }
 
+/* The range behind a saturating conversion. i32 of a value without range has
+ * none: as a subscript it would only be wrong elsewhere. */
 static const ix_poly_t *clamped(sem_ctx_t *c, const sem_expr_t *a,
                                 sem_expr_t *e, tdsl_dtype_t dtype) {
   const ix_poly_t *p = sem_element_poly(c, a), *lo = NULL, *hi = NULL;
@@ -74,6 +79,7 @@ static const ix_poly_t *clamped(sem_ctx_t *c, const sem_expr_t *a,
   return sem_opaque(c, "a cast", e->loc, lo, hi);
 }
 
+/* Bools are 0 and 1; floats can be anything that the type holds. */
 static void int_range(sem_ctx_t *c, sem_expr_t *e, const sem_expr_t *a) {
   tdsl_dtype_t dtype = e->type.dtype;
   const ix_poly_t *p = NULL;
@@ -97,6 +103,8 @@ static void int_range(sem_ctx_t *c, sem_expr_t *e, const sem_expr_t *a) {
   }
 }
 
+/* Constants are converted from what they are, not from the f32 they would
+ * be. */
 sem_expr_t *sem_cast(sem_ctx_t *c, const ast_expr_t *e) {
   bool ok = cast_target(c, e);
   sem_expr_t *a = sem_check_expr(c, e->kids[0]);
@@ -133,6 +141,7 @@ sem_expr_t *sem_cast(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- functions of one number --------------------------------------------- */
 
+/* Elementwise over tensors, like all functions of one number. */
 static sem_expr_t *function(sem_ctx_t *c, const ast_expr_t *e,
                             const char *name, sem_op_t op) {
   const char *form = td_arena_printf(c->arena, "%s(x)", name);
@@ -143,6 +152,8 @@ static sem_expr_t *function(sem_ctx_t *c, const ast_expr_t *e,
 
 /* ---- the others ---------------------------------------------------------- */
 
+/* Seed and counters are integers of any width; the draw depends on their
+ * values alone. */
 static sem_expr_t *uniform(sem_ctx_t *c, const ast_expr_t *e) {
   if (!check_arguments(c, e, "uniform", 2, 5, "uniform(seed, i)")) {
     return NULL;
@@ -159,6 +170,7 @@ static sem_expr_t *uniform(sem_ctx_t *c, const ast_expr_t *e) {
   return ok ? x : NULL;
 }
 
+/* A constant: of a leaf inside `each` the rank that its field declares. */
 static sem_expr_t *rank_of(sem_ctx_t *c, const ast_expr_t *e) {
   if (!check_arguments(c, e, "rank", 1, 1, "rank(x)")) return NULL;
   sem_expr_t *a = sem_check_expr(c, e->args[0].value);
@@ -172,6 +184,7 @@ static sem_expr_t *rank_of(sem_ctx_t *c, const ast_expr_t *e) {
   return sem_number_expr(c, n, e->loc);
 }
 
+/* k is static: the results have k elements. */
 static bool check_topk(sem_ctx_t *c, const ast_expr_t *e, const sem_expr_t *a,
                        const sem_expr_t *k) {
   td_loc_t loc = e->args[1].loc;
@@ -203,6 +216,7 @@ static bool check_topk(sem_ctx_t *c, const ast_expr_t *e, const sem_expr_t *a,
   return false;
 }
 
+/* Two results, so it stands alone on the right of two left sides. */
 static sem_expr_t *topk(sem_ctx_t *c, const ast_expr_t *e) {
   if (!check_arguments(c, e, "topk", 2, 2, "v, p = topk(x, 4)")) return NULL;
   sem_expr_t *a = sem_check_expr(c, e->args[0].value);
@@ -242,6 +256,7 @@ static sem_expr_t *topk(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- grad ---------------------------------------------------------------- */
 
+/* Same structure, float leaves as accumulated; integers have derivative 0. */
 static sem_type_t gradient_type(sem_ctx_t *c, const sem_type_t *p) {
   sem_type_t t = *p;
   t.syntax = NULL;
@@ -256,6 +271,7 @@ static sem_type_t gradient_type(sem_ctx_t *c, const sem_type_t *p) {
   return t;
 }
 
+/* E33: a name that changes has no one value to differentiate by. */
 static bool check_grad_name(sem_ctx_t *c, const ast_expr_t *arg,
                             const sem_expr_t *p) {
   if (p->kind != SEM_NAME) {
@@ -278,6 +294,8 @@ static bool check_grad_name(sem_ctx_t *c, const ast_expr_t *arg,
   return true;
 }
 
+/* What lies between the name and the loss is looked at when all bodies are
+ * checked. */
 static sem_expr_t *grad(sem_ctx_t *c, const ast_expr_t *e) {
   if (!check_arguments(c, e, "grad", 2, 2, "grad(loss, p)")) return NULL;
   sem_expr_t *loss = sem_check_expr(c, e->args[0].value);
@@ -301,6 +319,7 @@ static sem_expr_t *grad(sem_ctx_t *c, const ast_expr_t *e) {
   return x;
 }
 
+/* ORDER sem_builtin_names. */
 sem_expr_t *sem_builtin(sem_ctx_t *c, const ast_expr_t *e,
                         const char *name) {
   int n = builtin_number(name);

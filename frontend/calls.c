@@ -3,6 +3,7 @@
 
 /* ---- matching arguments to parameters ------------------------------------ */
 
+/* E47 with the place of the function's head. */
 static void report_count(sem_ctx_t *c, const ast_expr_t *e, const sem_fn_t *fn,
                          const char *format, const char *name) {
   td_diag_t *d = sem_report(c, TD_E47, e->loc, "wrong arguments of %s: %s %s",
@@ -57,6 +58,7 @@ static bool order_args(sem_ctx_t *c, const ast_expr_t *e, const sem_fn_t *fn,
   return true;
 }
 
+/* By the text: it is asked before there is an instance. */
 static bool is_inout_fn(const sem_fn_t *fn) {
   for (size_t i = 0; i < fn->decl->param_count; i++) {
     if (fn->decl->params[i].is_inout) return true;
@@ -66,6 +68,8 @@ static bool is_inout_fn(const sem_fn_t *fn) {
 
 /* ---- inout arguments ----------------------------------------------------- */
 
+/* E19. A subscript that depends on an index would be a different place for
+ * every tuple. */
 static bool check_place(sem_ctx_t *c, const sem_expr_t *e,
                         const ast_expr_t *ast) {
   bool is_place = sem_root(e) != NULL;
@@ -90,6 +94,7 @@ static bool check_place(sem_ctx_t *c, const sem_expr_t *e,
   return sem_check_updatable(c, e, ast->loc);
 }
 
+/* Arguments are values of the caller, except those of inout parameters. */
 static sem_expr_t *check_arg(sem_ctx_t *c, const ast_arg_t *a,
                              const ast_param_t *p) {
   sem_expr_t *e = sem_check_expr(c, a->value);
@@ -97,6 +102,7 @@ static sem_expr_t *check_arg(sem_ctx_t *c, const ast_arg_t *a,
   return check_place(c, e, a->value) ? e : NULL;
 }
 
+/* E32: two names for one place would make the order of updates visible. */
 static bool check_overlap(sem_ctx_t *c, const sem_fn_t *fn,
                           sem_expr_t *const *args) {
   const ast_decl_t *d = fn->decl;
@@ -118,6 +124,7 @@ static bool check_overlap(sem_ctx_t *c, const sem_fn_t *fn,
 
 /* ---- dtype generics and packs -------------------------------------------- */
 
+/* A formula of constants alone is f32 or i64. */
 static tdsl_dtype_t arg_dtype(const sem_expr_t *e) {
   if (sem_is_struct(e)) return TDSL_DTYPE_UNSET;
   if (!e->is_exact) return e->type.dtype;
@@ -138,6 +145,7 @@ static tdsl_dtype_t find_dtype(const ast_decl_t *d, const char *name,
   return TDSL_DTYPE_UNSET;
 }
 
+/* False if no parameter mentions the pack. */
 static bool find_pack(const ast_decl_t *d, sem_expr_t *const *args,
                       uint32_t *out) {
   for (size_t i = 0; i < d->param_count; i++) {
@@ -160,6 +168,7 @@ static bool find_pack(const ast_decl_t *d, sem_expr_t *const *args,
   return false;
 }
 
+/* The instance that the dtypes and ranks of the arguments ask for. */
 static sem_instance_t *choose(sem_ctx_t *c, const ast_expr_t *e, sem_fn_t *fn,
                               sem_expr_t *const *args) {
   const ast_decl_t *d = fn->decl;
@@ -187,6 +196,8 @@ static sem_instance_t *choose(sem_ctx_t *c, const ast_expr_t *e, sem_fn_t *fn,
 
 /* ---- values of parameters ------------------------------------------------ */
 
+/* Integer scalars take their values along: conditions of the callee may
+ * speak of them. */
 static void start_matching(sem_ctx_t *c, sem_matching_t *m,
                            sem_instance_t *callee, sem_expr_t *const *args) {
   m->callee = callee;
@@ -210,6 +221,7 @@ static void start_matching(sem_ctx_t *c, sem_matching_t *m,
   }
 }
 
+/* Leaf by leaf; the first that would round is reported. */
 static bool exact_struct(sem_ctx_t *c, const sem_struct_t *from,
                          const sem_struct_t *to, td_loc_t loc,
                          bool is_inout) {
@@ -235,6 +247,7 @@ static bool exact_struct(sem_ctx_t *c, const sem_struct_t *from,
   return true;
 }
 
+/* An inout is read and written, so its range must hold in both directions. */
 static bool same_range(sem_ctx_t *c, const sem_type_t *a,
                        const sem_type_t *b) {
   if ((a->lo == NULL) != (b->lo == NULL)) return false;
@@ -243,6 +256,7 @@ static bool same_range(sem_ctx_t *c, const sem_type_t *a,
          (a->hi == NULL || sem_same_dim(c, a->hi, b->hi));
 }
 
+/* No conversion at all: the callee writes into the caller's place. */
 static bool check_inout(sem_ctx_t *c, const sem_expr_t *arg,
                         const sem_type_t *param, const char *name) {
   if (param->kind == SEM_STRUCT) {
@@ -264,6 +278,8 @@ static bool check_inout(sem_ctx_t *c, const sem_expr_t *arg,
   return false;
 }
 
+/* Types of parameters in the terms of the call, then each argument to its
+ * own. */
 static bool convert_args(sem_ctx_t *c, sem_matching_t *m, sem_expr_t **args) {
   bool ok = true;
   for (uint32_t i = 0; i < m->callee->func.param_count; i++) {
@@ -289,6 +305,7 @@ static bool convert_args(sem_ctx_t *c, sem_matching_t *m, sem_expr_t **args) {
 
 /* ---- requires of the callee (E07) ---------------------------------------- */
 
+/* A side of a condition, as it reads at the call. */
 static const char *mapped_text(sem_ctx_t *c, const sem_expr_t *e,
                                sem_matching_t *m) {
   if (e->poly == NULL) return "?";
@@ -296,6 +313,8 @@ static const char *mapped_text(sem_ctx_t *c, const sem_expr_t *e,
       c, ix_subst(c->pool, e->poly, sem_matching_map, m, c->facts));
 }
 
+/* E07 shows the condition in the terms of the call and where both it and the
+ * generics come from. */
 static bool prove_requires(sem_ctx_t *c, const ast_expr_t *e,
                            sem_matching_t *m) {
   static const char *const words[] = {
@@ -334,10 +353,12 @@ static bool prove_requires(sem_ctx_t *c, const ast_expr_t *e,
 
 /* ---- the call ------------------------------------------------------------ */
 
+/* TOPK has two, others what the callee declares. */
 uint32_t sem_result_count(const sem_expr_t *call) {
   return call->kind == SEM_CALL ? call->callee->result_count : 2;
 }
 
+/* Kept in the tree: lowering puts them in for the generics. */
 static void set_bindings(sem_ctx_t *c, sem_expr_t *x,
                          const sem_matching_t *m) {
   x->binding_count = m->count;
@@ -347,6 +368,7 @@ static void set_bindings(sem_ctx_t *c, sem_expr_t *x,
   }
 }
 
+/* For results after the first, whose types are wanted later. */
 static const ix_poly_t *binding_map(void *user, const ix_symbol_t *s) {
   const sem_expr_t *call = user;
   for (uint32_t i = 0; i < call->binding_count; i++) {
@@ -355,6 +377,7 @@ static const ix_poly_t *binding_map(void *user, const ix_symbol_t *s) {
   return NULL;
 }
 
+/* The text of dims is dropped: it is in the terms of the callee. */
 sem_type_t sem_result_type(sem_ctx_t *c, const sem_expr_t *call, uint32_t i) {
   if (i == 0) return call->type;
   if (call->kind == SEM_TOPK) {
@@ -372,6 +395,7 @@ sem_type_t sem_result_type(sem_ctx_t *c, const sem_expr_t *call, uint32_t i) {
   return t;
 }
 
+/* E31. Inside of expressions there is no order to ask about. */
 static bool check_standing(sem_ctx_t *c, const ast_expr_t *e,
                            const sem_fn_t *fn) {
   if (c->quiet > 0 || !is_inout_fn(fn) || c->allowed_call == e) return true;
@@ -382,6 +406,8 @@ static bool check_standing(sem_ctx_t *c, const ast_expr_t *e,
   return false;
 }
 
+/* No result, or several, only where the statement has as many places for
+ * them. */
 static bool check_results(sem_ctx_t *c, const ast_expr_t *e,
                           const sem_fn_t *fn) {
   size_t count = fn->decl->result_count;
@@ -407,6 +433,8 @@ static bool check_results(sem_ctx_t *c, const ast_expr_t *e,
   return false;
 }
 
+/* Arguments, instance, dims, conversions, conditions; each step needs the
+ * one before. */
 sem_expr_t *sem_call_fn(sem_ctx_t *c, const ast_expr_t *e, sem_fn_t *fn) {
   const ast_decl_t *d = fn->decl;
   const ast_arg_t **given =
@@ -449,6 +477,7 @@ sem_expr_t *sem_call_fn(sem_ctx_t *c, const ast_expr_t *e, sem_fn_t *fn) {
   return x;
 }
 
+/* A function of the text comes before one of the language. */
 sem_expr_t *sem_call(sem_ctx_t *c, const ast_expr_t *e) {
   const ast_expr_t *name = e->kids[0];
   if (name->kind != AST_NAME) {

@@ -10,6 +10,8 @@
 
 /* ---- 3. structs ---------------------------------------------------------- */
 
+/* Structs of the checked file that no type mentions are read too: a fault in
+ * one should not wait for its first use. */
 static void check_records(sem_ctx_t *c, sem_module_t *m) {
   c->module = m;
   for (size_t i = 0; i < m->ast->decl_count; i++) {
@@ -22,6 +24,8 @@ static void check_records(sem_ctx_t *c, sem_module_t *m) {
 
 /* ---- 4. functions -------------------------------------------------------- */
 
+/* One dtype for each generic that could be one; only as many as there are
+ * dtype generics are looked at. */
 static tdsl_dtype_t *default_dtypes(sem_ctx_t *c, const ast_decl_t *d) {
   tdsl_dtype_t *dtypes =
       TD_NEW_ARRAY(c->arena, tdsl_dtype_t, d->generic_count);
@@ -29,6 +33,8 @@ static tdsl_dtype_t *default_dtypes(sem_ctx_t *c, const ast_decl_t *d) {
   return dtypes;
 }
 
+/* Bodies may call what has no instance yet, which then joins the queue
+ * behind them. */
 static void drain(sem_ctx_t *c, size_t *next) {
   while (*next < c->queue.length) {
     sem_check_body(c, c->queue.data[(*next)++]);
@@ -36,6 +42,9 @@ static void drain(sem_ctx_t *c, size_t *next) {
   c->inst = NULL;
 }
 
+/* First the functions whose instance is known from their text. Those with
+ * dtype generics or packs follow only if no call has made an instance: then
+ * a default stands in, so that their names are checked at least. */
 static void check_functions(sem_ctx_t *c, sem_module_t *m, size_t *next) {
   for (int generic = 0; generic < 2; generic++) {
     for (size_t i = 0; i < m->ast->decl_count; i++) {
@@ -55,6 +64,8 @@ static void check_functions(sem_ctx_t *c, sem_module_t *m, size_t *next) {
 
 /* ---- the requested entry ------------------------------------------------- */
 
+/* The caller asked for a function by name (--entry), so there is no place in
+ * the text; the file itself is named. */
 static void no_entry(sem_ctx_t *c, const char *name) {
   c->module = c->main;
   td_loc_t loc = {c->main->file, 0, 0, 0, 0};
@@ -69,6 +80,8 @@ static void no_entry(sem_ctx_t *c, const char *name) {
   }
 }
 
+/* The pack of an entry takes the dims that the given argument has beyond
+ * those that are written. */
 static uint32_t entry_pack(const sem_options_t *o, const ast_decl_t *d) {
   for (size_t i = 0; i < d->param_count && i < o->arg_count; i++) {
     const ast_type_t *t = d->params[i].type;
@@ -85,6 +98,8 @@ static uint32_t entry_pack(const sem_options_t *o, const ast_decl_t *d) {
   return 1;
 }
 
+/* A dtype generic of an entry is that of the first argument whose dtype is
+ * known: f32 serves where nobody says. */
 static tdsl_dtype_t entry_dtype(const sem_options_t *o, const ast_decl_t *d,
                                 const char *name) {
   for (size_t i = 0; i < d->param_count && i < o->arg_count; i++) {
@@ -96,6 +111,8 @@ static tdsl_dtype_t entry_dtype(const sem_options_t *o, const ast_decl_t *d,
   return TDSL_DTYPE_F32;
 }
 
+/* An exported function is an entry point as it is; any other becomes one by
+ * an instance whose generics are dynamic dims or numbers. */
 static void make_entry(sem_ctx_t *c) {
   const sem_options_t *o = c->options;
   if (o->entry == NULL) return;
@@ -123,6 +140,9 @@ typedef struct visit {
   size_t edge;
 } visit_t;
 
+/* The report stands where the cycle is left open: at the call that leads
+ * from the function called again into the cycle. The call that closes it is
+ * the second label. */
 static void report_recursion(sem_ctx_t *c, const visit_t *stack, size_t depth,
                              const sem_instance_t *again, td_loc_t closing) {
   size_t i = depth;
@@ -143,6 +163,8 @@ static void report_recursion(sem_ctx_t *c, const visit_t *stack, size_t depth,
   td_diag_help(d, "there is no recursion: write a `for` over a fixed range");
 }
 
+/* What a function does not do itself but its callees do, as far as others
+ * must know. */
 static void inherit(sem_instance_t *inst, const sem_instance_t *callee) {
   if (callee->func.has_grad) inst->func.has_grad = true;
   if (callee->stops_grad) inst->stops_grad = true;
@@ -198,6 +220,8 @@ typedef struct one_dyn {
   uint32_t count;
 } one_dyn_t;
 
+/* Position in c->dyns, by which uses and bindings are counted; -1 for a
+ * symbol that is no dynamic dim of a file. */
 static int64_t dyn_number(const sem_ctx_t *c, const ix_symbol_t *s) {
   for (size_t i = 0; i < c->dyns.length; i++) {
     if (c->dyns.data[i]->symbol == s) return (int64_t)i;
@@ -205,6 +229,7 @@ static int64_t dyn_number(const sem_ctx_t *c, const ix_symbol_t *s) {
   return -1;
 }
 
+/* Counts the dynamic dims of a poly that no parameter has bound so far. */
 static bool visit_dyn(void *user, const ix_symbol_t *s) {
   one_dyn_t *o = user;
   if (s->kind != IX_SYM_DYN || s == o->symbol) return true;
@@ -215,6 +240,8 @@ static bool visit_dyn(void *user, const ix_symbol_t *s) {
   return true;
 }
 
+/* The rule of calls, for an entry point: a dim that holds exactly one
+ * unbound name, linearly, binds it from the argument's extent. */
 static void bind_dim(sem_ctx_t *c, void *user, const sem_dim_t *dim) {
   bound_t *b = user;
   one_dyn_t o = {b, NULL, 0};
@@ -230,6 +257,8 @@ static void bind_dim(sem_ctx_t *c, void *user, const sem_dim_t *dim) {
   b->progress = true;
 }
 
+/* E17. Without a parameter that has the dim, nobody could say how large it
+ * is at run time. */
 static void report_unbound(sem_ctx_t *c, const sem_instance_t *inst,
                            const sem_global_t *g, td_loc_t loc) {
   td_diag_t *d = sem_report(c, TD_E17, loc,
@@ -245,6 +274,8 @@ typedef struct find_use {
   td_loc_t loc;
 } find_use_t;
 
+/* The place in a result type that mentions the dim, where the reader looks
+ * first. */
 static void find_in_dim(sem_ctx_t *c, void *user, const sem_dim_t *dim) {
   find_use_t *f = user;
   (void)c;
@@ -253,6 +284,8 @@ static void find_in_dim(sem_ctx_t *c, void *user, const sem_dim_t *dim) {
   }
 }
 
+/* Dynamic dims mentioned by a function and by all that it calls; inlining
+ * brings the latter into the entry. */
 static void mark_uses(sem_ctx_t *c, const sem_instance_t *root,
                       uint8_t *uses) {
   TD_VEC(const sem_instance_t *) todo = {0}, done = {0};
@@ -274,6 +307,8 @@ static void mark_uses(sem_ctx_t *c, const sem_instance_t *root,
   }
 }
 
+/* E17 for every dynamic dim that is used and not bound. Repeated passes,
+ * since one binding may make another possible. */
 static void check_entry(sem_ctx_t *c, sem_instance_t *inst) {
   size_t count = c->dyns.length;
   bound_t b = {c, TD_NEW_ARRAY(c->arena, uint8_t, count + 1), true};
@@ -290,7 +325,8 @@ static void check_entry(sem_ctx_t *c, sem_instance_t *inst) {
   c->module = inst->fn->module;
   for (size_t i = 0; i < count; i++) {
     const sem_global_t *g = c->dyns.data[i];
-    if (!uses[i] || b.is_bound[i] || sem_is_replaced(c, g, c->base_facts)) continue;
+    bool is_gone = sem_is_replaced(c, g, c->base_facts);
+    if (!uses[i] || b.is_bound[i] || is_gone) continue;
     find_use_t f = {g->symbol, TD_NO_LOC};
     for (uint32_t k = 0; k < inst->func.result_count; k++) {
       sem_each_dim(c, &inst->func.results[k]->type, find_in_dim, &f);
@@ -302,6 +338,7 @@ static void check_entry(sem_ctx_t *c, sem_instance_t *inst) {
 
 /* ---- 6. the program ------------------------------------------------------ */
 
+/* Dims of the files, then those that generics of a requested entry became. */
 static void put_dims(sem_ctx_t *c, sem_program_t *p) {
   size_t room = c->globals.length + c->dyns.length;
   p->dims = TD_NEW_ARRAY(c->arena, sem_global_dim_t, room);
@@ -326,6 +363,8 @@ static void put_dims(sem_ctx_t *c, sem_program_t *p) {
   }
 }
 
+/* The mesh of the checked file; that of an imported file serves the marks of
+ * that file alone. */
 static void put_mesh(sem_ctx_t *c, sem_program_t *p) {
   const td_map_t *axes = &c->main->axes;
   p->has_mesh = axes->length > 0;
@@ -338,6 +377,8 @@ static void put_mesh(sem_ctx_t *c, sem_program_t *p) {
   }
 }
 
+/* Callees before callers, so that lowering and readers of dumps meet nothing
+ * that they have not seen. */
 static void put_functions(sem_ctx_t *c, sem_program_t *p) {
   p->funcs = TD_NEW_ARRAY(c->arena, sem_func_t *, c->sorted.length);
   for (size_t i = 0; i < c->sorted.length; i++) {
@@ -349,6 +390,8 @@ static void put_functions(sem_ctx_t *c, sem_program_t *p) {
   }
 }
 
+/* What needs all bodies: the order of calls, entry points, derivatives,
+ * values that compiling cannot do without. */
 static void finish(sem_ctx_t *c) {
   for (size_t i = 0; i < c->queue.length; i++) {
     sort_calls(c, c->queue.data[i]);
@@ -364,6 +407,7 @@ static void finish(sem_ctx_t *c) {
   if (c->options->need_values) sem_require_values(c);
 }
 
+/* Constants before facts, facts before heads, heads before bodies. */
 static void check_all(sem_ctx_t *c) {
   size_t next = 0;
   for (size_t i = 0; i < c->modules.length; i++) {
@@ -380,6 +424,8 @@ static void check_all(sem_ctx_t *c) {
   finish(c);
 }
 
+/* A file with syntax errors is not checked: what is missing from its tree
+ * would be reported as unknown. */
 sem_program_t *sem_check(td_task_t *task, td_arena_t *arena, uint32_t file,
                          const sem_options_t *options) {
   static const sem_options_t none = {0};
@@ -413,6 +459,8 @@ sem_program_t *sem_check(td_task_t *task, td_arena_t *arena, uint32_t file,
   return c->program;
 }
 
+/* The requested entry wins over an instance of the same function that a call
+ * has made. */
 const sem_func_t *sem_find_entry(const sem_program_t *program,
                                  const char *name) {
   const sem_func_t *found = NULL;

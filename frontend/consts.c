@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+/* Shortest text that reads back as the same number. */
 const char *sem_number_text(sem_ctx_t *c, sem_number_t n) {
   char text[TD_F64_TEXT];
   switch (n.kind) {
@@ -22,18 +23,22 @@ const char *sem_number_text(sem_ctx_t *c, sem_number_t n) {
   return "unknown";
 }
 
+/* Exact until it meets a float. */
 static sem_number_t of_int(int64_t i) {
   return (sem_number_t){SEM_NUMBER_INT, i, 0};
 }
 
+/* Binary64 until it meets a type. */
 static sem_number_t of_float(double f) {
   return (sem_number_t){SEM_NUMBER_FLOAT, 0, f};
 }
 
+/* Result of a comparison of constants. */
 static sem_number_t of_bool(bool b) {
   return (sem_number_t){SEM_NUMBER_BOOL, b, 0};
 }
 
+/* One rounding, as when an integer constant meets a float. */
 static double as_float(sem_number_t n) {
   return n.kind == SEM_NUMBER_INT ? (double)n.i : n.f;
 }
@@ -68,6 +73,8 @@ static double float_power(double x, sem_number_t e) {
   return pow(x, as_float(e));
 }
 
+/* Overflow is an error and never a wrap: a constant is what the author
+ * wrote, not what a register holds. */
 static bool fold_ints(sem_ctx_t *c, sem_op_t op, int64_t a, int64_t b,
                       td_loc_t loc, sem_number_t *out) {
   int64_t r = 0;
@@ -126,6 +133,8 @@ static double float_choice(double a, double b, bool is_max) {
   return (a > b) == is_max ? a : b;
 }
 
+/* What config has not said yet stays unknown through arithmetic; comparisons
+ * of it are left to the caller. */
 bool sem_fold_binary(sem_ctx_t *c, sem_op_t op, sem_number_t a,
                      sem_number_t b, td_loc_t loc, sem_number_t *out) {
   if (a.kind == SEM_NUMBER_UNKNOWN || b.kind == SEM_NUMBER_UNKNOWN) {
@@ -163,6 +172,8 @@ bool sem_fold_binary(sem_ctx_t *c, sem_op_t op, sem_number_t a,
   }
 }
 
+/* The functions of the C library in binary64. The result is rounded once
+ * more to the type it meets, which hides their last bit. */
 bool sem_fold_unary(sem_ctx_t *c, sem_op_t op, sem_number_t a, td_loc_t loc,
                     sem_number_t *out) {
   if (a.kind == SEM_NUMBER_UNKNOWN) {
@@ -203,6 +214,7 @@ bool sem_fold_unary(sem_ctx_t *c, sem_op_t op, sem_number_t a, td_loc_t loc,
   return true;
 }
 
+/* NONE for anything but a constant. */
 sem_number_t sem_number_of(const sem_expr_t *e) {
   sem_number_t n = {SEM_NUMBER_NONE, 0, 0};
   if (e == NULL || e->kind != SEM_CONST) return n;
@@ -218,6 +230,8 @@ sem_number_t sem_number_of(const sem_expr_t *e) {
   return n;
 }
 
+/* An exact constant: it has i64 or f64 for a type until it meets another
+ * operand. */
 sem_expr_t *sem_number_expr(sem_ctx_t *c, sem_number_t n, td_loc_t loc) {
   sem_expr_t *e = sem_new_expr(c, SEM_CONST, loc);
   e->is_exact = true;

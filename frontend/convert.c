@@ -9,6 +9,7 @@
 
 /* ---- if, max, min -------------------------------------------------------- */
 
+/* Does the constant keep its value in this dtype? */
 static bool const_fits(const sem_expr_t *e, tdsl_dtype_t dtype) {
   if (e->kind != SEM_CONST) return false;
   if (td_dtype_is_int(dtype)) {
@@ -19,6 +20,8 @@ static bool const_fits(const sem_expr_t *e, tdsl_dtype_t dtype) {
   return isnan(v) || td_round_to(dtype, v) == v;
 }
 
+/* Equal types stay, a constant takes the other's, provided it keeps its
+ * value; else the arithmetic type. */
 static tdsl_dtype_t joined_floats(const sem_expr_t *a, const sem_expr_t *b) {
   tdsl_dtype_t x = a->type.dtype, y = b->type.dtype;
   if (a->is_exact && b->is_exact) return TDSL_DTYPE_F64;
@@ -29,6 +32,7 @@ static tdsl_dtype_t joined_floats(const sem_expr_t *a, const sem_expr_t *b) {
                                                     : TDSL_DTYPE_F32;
 }
 
+/* As for floats. */
 static tdsl_dtype_t joined_ints(const sem_expr_t *a, const sem_expr_t *b) {
   tdsl_dtype_t x = a->type.dtype, y = b->type.dtype;
   if (a->is_exact && b->is_exact) return TDSL_DTYPE_I64;
@@ -39,6 +43,7 @@ static tdsl_dtype_t joined_ints(const sem_expr_t *a, const sem_expr_t *b) {
                                                     : TDSL_DTYPE_I32;
 }
 
+/* E46 between bools and numbers, E18 between integers and floats. */
 static bool report_kinds(sem_ctx_t *c, const sem_expr_t *a,
                          const sem_expr_t *b, td_loc_t loc,
                          const char *what) {
@@ -93,6 +98,7 @@ static bool join_kinds(sem_ctx_t *c, sem_expr_t **a, sem_expr_t **b,
   return true;
 }
 
+/* Decided if it can be, so that ends of ranges stay short. */
 static const ix_poly_t *smaller(sem_ctx_t *c, const ix_poly_t *a,
                                 const ix_poly_t *b) {
   if (a == NULL || b == NULL) return NULL;
@@ -101,6 +107,7 @@ static const ix_poly_t *smaller(sem_ctx_t *c, const ix_poly_t *a,
   return ix_min(c->pool, a, b);
 }
 
+/* The same for upper ends. */
 static const ix_poly_t *larger(sem_ctx_t *c, const ix_poly_t *a,
                                const ix_poly_t *b) {
   if (a == NULL || b == NULL) return NULL;
@@ -109,6 +116,8 @@ static const ix_poly_t *larger(sem_ctx_t *c, const ix_poly_t *a,
   return ix_max(c->pool, a, b);
 }
 
+/* A constant condition between constants leaves one of them, in the type
+ * that both would have had. */
 static sem_expr_t *folded_select(sem_ctx_t *c, const sem_expr_t *cond,
                                  sem_expr_t *a, sem_expr_t *b) {
   if (cond->kind != SEM_CONST) return NULL;
@@ -133,6 +142,8 @@ static sem_expr_t *exact_float(sem_ctx_t *c, sem_expr_t *e) {
   return e;
 }
 
+/* The range of an integer is the hull of what the arms are under their
+ * guards. */
 sem_expr_t *sem_select(sem_ctx_t *c, sem_expr_t *cond, sem_expr_t *a,
                        sem_expr_t *b, td_loc_t loc) {
   sem_expr_t *folded = folded_select(c, cond, a, b);
@@ -174,6 +185,7 @@ sem_expr_t *sem_select(sem_ctx_t *c, sem_expr_t *cond, sem_expr_t *a,
   return e;
 }
 
+/* max and min keep a storage type that both sides have, like `if`. */
 sem_expr_t *sem_choice(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
                        sem_expr_t *b, td_loc_t loc) {
   const char *what = op == SEM_OP_MAX ? "the operands of max"
@@ -201,6 +213,7 @@ sem_expr_t *sem_choice(sem_ctx_t *c, sem_op_t op, sem_expr_t *a,
 
 /* ---- stores -------------------------------------------------------------- */
 
+/* E12 shows what is stored, where, and the cast that would do it. */
 static td_diag_t *report_fit(sem_ctx_t *c, const sem_expr_t *e,
                              const sem_type_t *place, const char *name) {
   sem_type_t scalar = sem_scalar(place->dtype);
@@ -222,16 +235,19 @@ static td_diag_t *report_fit(sem_ctx_t *c, const sem_expr_t *e,
   return d;
 }
 
+/* i32 into i32 keeps the low bits; no proof is asked for. */
 static bool has_no_wider(tdsl_dtype_t from, tdsl_dtype_t to) {
   return from == to || to == TDSL_DTYPE_I64 ||
          (to == TDSL_DTYPE_I32 && from != TDSL_DTYPE_I64);
 }
 
+/* Tensors by the range of their elements. */
 static bool element_in(sem_ctx_t *c, const sem_expr_t *e, const ix_poly_t *lo,
                        const ix_poly_t *hi) {
   return sem_in_range(c, sem_element_poly(c, e), lo, hi);
 }
 
+/* By type, or by a proof that the value lies in the range of the dtype. */
 static bool fits_dtype(sem_ctx_t *c, const sem_expr_t *e,
                        tdsl_dtype_t dtype) {
   if (!e->is_exact && has_no_wider(e->type.dtype, dtype)) return true;
@@ -267,6 +283,7 @@ static bool check_in(sem_ctx_t *c, const sem_expr_t *e,
   return false;
 }
 
+/* Integers have a dtype and perhaps a range to fit. */
 static sem_expr_t *int_store(sem_ctx_t *c, sem_expr_t *e,
                              const sem_type_t *place, const char *name) {
   if (!sem_is_int(e) || !fits_dtype(c, e, place->dtype)) {
@@ -277,6 +294,7 @@ static sem_expr_t *int_store(sem_ctx_t *c, sem_expr_t *e,
   return sem_adopt(c, e, place->dtype);
 }
 
+/* What no conversion by itself would do. */
 static bool kinds_meet(sem_ctx_t *c, const sem_expr_t *e,
                        const sem_type_t *place, const char *name) {
   bool is_bool = place->dtype == TDSL_DTYPE_BOOL;
@@ -300,6 +318,8 @@ static bool kinds_meet(sem_ctx_t *c, const sem_expr_t *e,
   return true;
 }
 
+/* The store itself rounds a float; the tree says so by the written type of
+ * the place. */
 sem_expr_t *sem_for_store(sem_ctx_t *c, sem_expr_t *e,
                           const sem_type_t *place, const char *name) {
   if (!kinds_meet(c, e, place, name)) return NULL;
@@ -317,6 +337,7 @@ static bool is_exact_into(tdsl_dtype_t from, tdsl_dtype_t to) {
   return f8 && (to == TDSL_DTYPE_F16 || to == TDSL_DTYPE_BF16);
 }
 
+/* For leaves of structs, where there is no expression to look at. */
 bool sem_dtype_passes(tdsl_dtype_t from, tdsl_dtype_t to, bool is_inout) {
   if (from == to) return true;
   if (is_inout) return false;
@@ -327,6 +348,8 @@ bool sem_dtype_passes(tdsl_dtype_t from, tdsl_dtype_t to, bool is_inout) {
          has_no_wider(from, to);
 }
 
+/* f32 and f64 take every constant, as they do in formulas; narrow parameters
+ * only what they hold exactly. */
 static sem_expr_t *float_param(sem_ctx_t *c, sem_expr_t *e,
                                const sem_type_t *param, const char *name) {
   bool is_wide = param->dtype == TDSL_DTYPE_F32 ||
@@ -343,6 +366,8 @@ static sem_expr_t *float_param(sem_ctx_t *c, sem_expr_t *e,
   return sem_adopt(c, e, param->dtype);
 }
 
+/* As a store, but a parameter never rounds and a float never becomes an
+ * integer. */
 sem_expr_t *sem_for_param(sem_ctx_t *c, sem_expr_t *e,
                           const sem_type_t *param, const char *name) {
   if (!kinds_meet(c, e, param, name)) return NULL;

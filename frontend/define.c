@@ -16,6 +16,7 @@ typedef struct left {
 
 /* ---- whole values -------------------------------------------------------- */
 
+/* E38 in terms of the `:` that the left side has, or should have. */
 static void report_rank(sem_ctx_t *c, const sem_expr_t *e, uint32_t colons,
                         const char *name, td_loc_t loc) {
   td_diag_t *d = sem_report(c, TD_E38, loc,
@@ -48,6 +49,8 @@ static bool zero_fits(sem_ctx_t *c, const sem_struct_t *s, td_loc_t loc) {
   return true;
 }
 
+/* Same declaration and dims; leaves may be narrower or wider, since a store
+ * rounds. */
 static sem_expr_t *struct_value(sem_ctx_t *c, sem_expr_t *e,
                                 const sem_type_t *place, const char *name,
                                 td_loc_t loc, bool fills) {
@@ -81,6 +84,7 @@ static sem_expr_t *struct_value(sem_ctx_t *c, sem_expr_t *e,
   return NULL;
 }
 
+/* Also for updates and the short form of functions. */
 sem_expr_t *sem_whole_value(sem_ctx_t *c, sem_expr_t *e,
                             const sem_type_t *place, const char *name,
                             td_loc_t loc, bool fills) {
@@ -112,6 +116,8 @@ static bool report_left(sem_ctx_t *c, td_loc_t loc, const char *text) {
   return false;
 }
 
+/* A definition makes a name, so what stands here is one, perhaps with
+ * subscripts. */
 static bool read_place(sem_ctx_t *c, left_t *l) {
   const ast_expr_t *place = l->ast->place;
   if (place->kind == AST_SUBSCRIPT) {
@@ -134,6 +140,8 @@ static bool read_place(sem_ctx_t *c, left_t *l) {
   return true;
 }
 
+/* A result has its type already; saying it again is allowed, saying another
+ * one is not. */
 static bool read_annotation(sem_ctx_t *c, left_t *l) {
   sem_type_t type;
   if (!sem_read_type(c, l->ast->type, &type)) return false;
@@ -186,12 +194,15 @@ static bool read_left(sem_ctx_t *c, left_t *l) {
 
 /* ---- the name that comes into being -------------------------------------- */
 
+/* What an unannotated name holds. A var of integers holds 64 bits: later
+ * updates may bring more than the first value. */
 static tdsl_dtype_t held_dtype(tdsl_dtype_t dtype, bool is_var) {
   dtype = sem_arithmetic(dtype);
   if (is_var && dtype == TDSL_DTYPE_I32) dtype = TDSL_DTYPE_I64;
   return dtype;
 }
 
+/* The name of a failed definition is in scope and silent. */
 static void fail_name(sem_ctx_t *c, left_t *l) {
   if (l->name.text == NULL) return;
   if (l->result != NULL) {
@@ -205,6 +216,7 @@ static void fail_name(sem_ctx_t *c, left_t *l) {
   sem_declare(c, SEM_ENTRY_FAILED, l->name, true);
 }
 
+/* A result is defined once, and the body of a loop is not run once. */
 static void report_loop_result(sem_ctx_t *c, const left_t *l) {
   td_diag_t *d = sem_report(c, TD_E30, l->name.loc,
                             "result %s would be defined once in every "
@@ -257,6 +269,8 @@ static void make_value(sem_ctx_t *c, const left_t *l, bool is_var) {
 
 /* ---- y = e --------------------------------------------------------------- */
 
+/* A call with inout arguments may be the whole right side of a definition
+ * without subscripts only. */
 static sem_expr_t *value_of(sem_ctx_t *c, const ast_stmt_t *s, bool is_whole) {
   c->allowed_call = is_whole ? s->value : NULL;
   c->allowed_many = s->lhs_count > 1 ? s->value : NULL;
@@ -287,6 +301,8 @@ static sem_expr_t *result_value(sem_ctx_t *c, const ast_stmt_t *s,
   return r;
 }
 
+/* Without an annotation the name takes the type of the value, in its
+ * arithmetic type. */
 static bool define_whole(sem_ctx_t *c, const ast_stmt_t *s, left_t *l,
                          sem_expr_t *e, sem_expr_t **out) {
   if (l->has_type) {
@@ -307,6 +323,8 @@ static bool define_whole(sem_ctx_t *c, const ast_stmt_t *s, left_t *l,
   return true;
 }
 
+/* The names come into being behind the right side, which cannot mention
+ * them. */
 static sem_stmt_t *check_whole(sem_ctx_t *c, const ast_stmt_t *s,
                                sem_stmt_t *stmt, left_t *lefts) {
   sem_expr_t *e = value_of(c, s, true);
@@ -337,6 +355,7 @@ static sem_stmt_t *check_whole(sem_ctx_t *c, const ast_stmt_t *s,
 
 /* ---- y[i, :] = e --------------------------------------------------------- */
 
+/* count if there is none. */
 static size_t find_seek(const sem_seek_t *seeks, size_t count,
                         const char *name) {
   size_t i = 0;
@@ -350,6 +369,7 @@ typedef struct elements {
   size_t declared; /* names in scope since then */
 } elements_t;
 
+/* With or without a range or mark. */
 static bool left_index(sem_ctx_t *c, const ast_sub_t *sub, ast_name_t *name) {
   if (sub->form == AST_SUB_INDEX) {
     *name = sub->name;
@@ -363,6 +383,8 @@ static bool left_index(sem_ctx_t *c, const ast_sub_t *sub, ast_name_t *name) {
                      "a subscript on the left of `=` is a new index");
 }
 
+/* The first left side introduces the indices, the others must have the same
+ * ones, in any order. */
 static bool read_indices(sem_ctx_t *c, left_t *l, elements_t *e,
                          bool is_first) {
   const ast_expr_t *subs = l->subs;
@@ -442,6 +464,8 @@ static bool make_type(sem_ctx_t *c, left_t *l, const elements_t *e,
   return sem_check_created(c, &l->type, l->name.loc, l->name.text);
 }
 
+/* Element and dims are checked apart: the element as a store, the dims
+ * against the declaration. */
 static bool define_elements(sem_ctx_t *c, const ast_stmt_t *s, left_t *l,
                             const elements_t *e, sem_expr_t *value,
                             sem_expr_t **out) {
@@ -480,6 +504,8 @@ static bool define_elements(sem_ctx_t *c, const ast_stmt_t *s, left_t *l,
   return true;
 }
 
+/* All left sides are read before the ranges are sought: each may declare
+ * some. */
 static bool start_elements(sem_ctx_t *c, const ast_stmt_t *s, left_t *lefts,
                            elements_t *e) {
   size_t room = 1;
@@ -497,6 +523,8 @@ static bool start_elements(sem_ctx_t *c, const ast_stmt_t *s, left_t *lefts,
   return ok;
 }
 
+/* With ranges missing the right side is read all the same, for faults of its
+ * own. */
 static sem_stmt_t *check_elements(sem_ctx_t *c, const ast_stmt_t *s,
                                   sem_stmt_t *stmt, left_t *lefts) {
   size_t scope = sem_scope_mark(c), mark = ix_facts_mark(c->facts);
@@ -537,14 +565,16 @@ static sem_stmt_t *check_elements(sem_ctx_t *c, const ast_stmt_t *s,
     }
   }
   if (!ok) return NULL;
-  stmt->index_count = (uint32_t)e.count;
   stmt->indices = TD_NEW_ARRAY(c->arena, sem_index_t *, e.count);
-  for (size_t i = 0; i < e.count; i++) stmt->indices[i] = e.seeks[i].index;
+  for (size_t i = 0; i < e.count; i++) {
+    stmt->indices[stmt->index_count++] = e.seeks[i].index;
+  }
   return stmt;
 }
 
 /* ---- both ---------------------------------------------------------------- */
 
+/* Left sides first, then the right one, then the names. */
 sem_stmt_t *sem_check_define(sem_ctx_t *c, const ast_stmt_t *s) {
   sem_stmt_t *stmt = sem_new_stmt(c, SEM_DEFINE, s->loc);
   left_t *lefts = TD_NEW_ARRAY(c->arena, left_t, s->lhs_count);

@@ -7,6 +7,8 @@
 
 enum { MAX_DIM = 2147483647, MAX_GLOBAL_DEPTH = 255 };
 
+/* --dim names a dim as the checked file sees it; a private dim of a library
+ * file is not meant. */
 static const int64_t *given_value(const sem_ctx_t *c, const sem_global_t *g) {
   if (td_map_get(&c->main->values, td_str(g->name)) != g) return NULL;
   for (uint32_t i = 0; i < c->options->dim_count; i++) {
@@ -17,6 +19,7 @@ static const int64_t *given_value(const sem_ctx_t *c, const sem_global_t *g) {
   return NULL;
 }
 
+/* 0 is allowed: a static dim may be empty where a dynamic one may. */
 static bool check_size(sem_ctx_t *c, const sem_global_t *g, int64_t value,
                        td_loc_t loc, const char *what) {
   if (value >= 0 && value <= MAX_DIM) return true;
@@ -74,6 +77,7 @@ static sem_expr_t *config_value(sem_ctx_t *c, sem_global_t *g,
   return NULL;
 }
 
+/* config has a meaning only while the value of a dim or const is read. */
 sem_expr_t *sem_config(sem_ctx_t *c, const ast_expr_t *e) {
   if (c->global == NULL) {
     td_diag_t *d = sem_report(c, TD_E47, e->loc,
@@ -87,16 +91,21 @@ sem_expr_t *sem_config(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- values -------------------------------------------------------------- */
 
+/* A dim that stands for every value it may have. */
 static void make_symbol(sem_ctx_t *c, sem_global_t *g, ix_symbol_kind_t kind) {
   g->symbol = ix_symbol_create(c->pool, g->name, kind, g->loc);
   g->poly = ix_sym(c->pool, g->symbol);
 }
 
+/* Known dims are numbers in all polys, so nothing has to substitute them
+ * later. */
 static void set_number(sem_ctx_t *c, sem_global_t *g, int64_t value) {
   g->number = (sem_number_t){SEM_NUMBER_INT, value, 0};
   g->poly = ix_const(c->pool, value);
 }
 
+/* In this order: --dim, a number, a poly of other static dims, a symbol
+ * where nothing is known yet. */
 static bool resolve_dim(sem_ctx_t *c, sem_global_t *g) {
   const int64_t *given = given_value(c, g);
   if (given != NULL) {
@@ -138,6 +147,8 @@ static bool resolve_dim(sem_ctx_t *c, sem_global_t *g) {
   return true;
 }
 
+/* The bound is a static expression. With --dim the dim is static, and its
+ * bound is checked all the same by what uses it. */
 static bool resolve_dyn(sem_ctx_t *c, sem_global_t *g) {
   const int64_t *given = given_value(c, g);
   sem_expr_t *e = sem_check_expr(c, g->item->value);
@@ -175,6 +186,8 @@ static bool resolve_dyn(sem_ctx_t *c, sem_global_t *g) {
   return true;
 }
 
+/* Consts are constants of the compile, but a poly of dims without value
+ * serves as well where only integers are wanted. */
 static bool resolve_const(sem_ctx_t *c, sem_global_t *g) {
   sem_expr_t *e = sem_check_expr(c, g->item->value);
   if (e == NULL) return false;
@@ -201,6 +214,8 @@ static bool resolve_const(sem_ctx_t *c, sem_global_t *g) {
   return false;
 }
 
+/* Values refer to each other in any order; the state finds circles, the
+ * depth keeps the stack small. */
 bool sem_resolve_global(sem_ctx_t *c, sem_global_t *g) {
   if (g->state == SEM_DONE) return !g->failed;
   if (g->state == SEM_BUSY) {
@@ -238,12 +253,15 @@ bool sem_resolve_global(sem_ctx_t *c, sem_global_t *g) {
   return !g->failed;
 }
 
+/* Imported names are in the table too; resolving twice does nothing. */
 void sem_resolve_module(sem_ctx_t *c, sem_module_t *m) {
   for (size_t i = 0; i < m->values.length; i++) {
     sem_resolve_global(c, m->values.entries[i].value);
   }
 }
 
+/* A config value that nobody knows is a float for formulas and a symbol
+ * where an integer is wanted. */
 sem_expr_t *sem_global_expr(sem_ctx_t *c, sem_global_t *g, td_loc_t loc) {
   g->is_used = true;
   if (!sem_resolve_global(c, g)) return NULL;
@@ -256,6 +274,8 @@ sem_expr_t *sem_global_expr(sem_ctx_t *c, sem_global_t *g, td_loc_t loc) {
   return sem_dim_value(c, g->poly, loc);
 }
 
+/* NULL means that arithmetic of polys gave up: past i64, or past the limits
+ * that keep hostile texts cheap. */
 sem_expr_t *sem_dim_value(sem_ctx_t *c, const ix_poly_t *poly, td_loc_t loc) {
   int64_t value = 0;
   poly = ix_apply_facts(c->pool, poly, c->facts);
@@ -273,6 +293,8 @@ sem_expr_t *sem_dim_value(sem_ctx_t *c, const ix_poly_t *poly, td_loc_t loc) {
   return e;
 }
 
+/* The dims of the checked file are all wanted; of imported ones only those
+ * that some text uses. */
 void sem_require_values(sem_ctx_t *c) {
   for (size_t i = 0; i < c->globals.length; i++) {
     const sem_global_t *g = c->globals.data[i];
@@ -290,6 +312,8 @@ void sem_require_values(sem_ctx_t *c) {
 
 /* ---- mesh ---------------------------------------------------------------- */
 
+/* --mesh none and --mesh a=2 come before the text. -1: no value, which
+ * checking accepts. */
 static int64_t axis_size(sem_ctx_t *c, const ast_item_t *item) {
   if (c->options->mesh_none) return 1;
   for (uint32_t i = 0; i < c->options->axis_count; i++) {
@@ -314,6 +338,8 @@ static int64_t axis_size(sem_ctx_t *c, const ast_item_t *item) {
   return -1;
 }
 
+/* Axes have names of their own: they never meet dims in one place of the
+ * grammar. */
 void sem_mesh(sem_ctx_t *c, sem_module_t *m) {
   c->module = m;
   for (size_t i = 0; i < m->ast->decl_count; i++) {

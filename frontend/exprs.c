@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+/* Every expression is listed, for body.c. */
 sem_expr_t *sem_new_expr(sem_ctx_t *c, sem_expr_kind_t kind, td_loc_t loc) {
   sem_expr_t *e = TD_NEW(c->arena, sem_expr_t);
   e->kind = kind;
@@ -16,6 +17,8 @@ sem_expr_t *sem_new_expr(sem_ctx_t *c, sem_expr_kind_t kind, td_loc_t loc) {
 
 /* ---- names --------------------------------------------------------------- */
 
+/* An integer scalar that has no symbol of its own is a datum like any other
+ * read. */
 sem_expr_t *sem_name_expr(sem_ctx_t *c, sem_symbol_t *symbol, td_loc_t loc) {
   sem_expr_t *e = sem_new_expr(c, SEM_NAME, loc);
   e->symbol = symbol;
@@ -27,6 +30,7 @@ sem_expr_t *sem_name_expr(sem_ctx_t *c, sem_symbol_t *symbol, td_loc_t loc) {
   return e;
 }
 
+/* Indices are i64: a sum over them never wraps. */
 sem_expr_t *sem_index_expr(sem_ctx_t *c, sem_index_t *index, td_loc_t loc) {
   sem_expr_t *e = sem_new_expr(c, SEM_INDEX, loc);
   e->index = index;
@@ -35,6 +39,7 @@ sem_expr_t *sem_index_expr(sem_ctx_t *c, sem_index_t *index, td_loc_t loc) {
   return e;
 }
 
+/* Whether the name is read matters to W02 alone. */
 static sem_expr_t *name_value(sem_ctx_t *c, const ast_expr_t *e) {
   sem_entry_t *entry = sem_lookup(c, e->text);
   if (entry == NULL) {
@@ -70,6 +75,7 @@ static sem_expr_t *name_value(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- leaves of the tree -------------------------------------------------- */
 
+/* Constants stay exact until they meet a type. */
 static sem_expr_t *literal(sem_ctx_t *c, const ast_expr_t *e) {
   sem_number_t n = {SEM_NUMBER_INT, e->i64, e->f64};
   if (e->kind == AST_FLOAT) n.kind = SEM_NUMBER_FLOAT;
@@ -80,6 +86,7 @@ static sem_expr_t *literal(sem_ctx_t *c, const ast_expr_t *e) {
   return sem_number_expr(c, n, e->loc);
 }
 
+/* Reported where it stands, whatever was expected there. */
 static sem_expr_t *string_value(sem_ctx_t *c, const ast_expr_t *e) {
   td_diag_t *d = sem_report(c, TD_E50, e->loc,
                             "text in quotes is not a value");
@@ -90,6 +97,8 @@ static sem_expr_t *string_value(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- if ------------------------------------------------------------------ */
 
+/* Only the chosen arm is evaluated, so its guard may be used in it, and its
+ * range is what holds under the guard. */
 static sem_expr_t *check_arm(sem_ctx_t *c, const sem_expr_t *cond,
                              bool truth, const ast_expr_t *arm) {
   size_t mark = ix_facts_mark(c->facts);
@@ -105,6 +114,8 @@ static sem_expr_t *check_arm(sem_ctx_t *c, const sem_expr_t *cond,
   return e;
 }
 
+/* Both arms are read even if the condition is wrong: their faults are their
+ * own. */
 static sem_expr_t *check_if(sem_ctx_t *c, const ast_expr_t *e) {
   sem_expr_t *cond = sem_check_cond(c, e->kids[0]);
   sem_expr_t *a = check_arm(c, cond, true, e->kids[1]);
@@ -115,6 +126,8 @@ static sem_expr_t *check_if(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- chains -------------------------------------------------------------- */
 
+/* The same operators by other numbers: ast.def belongs to the text, sem_op
+ * to the tree. */
 static sem_op_t binary_op(sem_ctx_t *c, ast_op_t op) {
   switch (op) {
   case AST_OP_ADD: return SEM_OP_ADD;
@@ -137,6 +150,7 @@ static sem_op_t binary_op(sem_ctx_t *c, ast_op_t op) {
   TD_ICE(c->task, "operator %d has one operand", (int)op);
 }
 
+/* The right side is read even if the left one failed. */
 static sem_expr_t *join(sem_ctx_t *c, const ast_expr_t *node, sem_expr_t *a) {
   sem_expr_t *b = sem_check_expr(c, node->kids[1]);
   if (a == NULL || b == NULL) return NULL;
@@ -176,6 +190,8 @@ static sem_expr_t *join_lazy(sem_ctx_t *c, const ast_spine_t *spine,
 
 static sem_expr_t *check_leaf(sem_ctx_t *c, const ast_expr_t *e);
 
+/* A call names its function, which is no value; the chain then begins behind
+ * it. */
 static sem_expr_t *check_chain(sem_ctx_t *c, const ast_expr_t *e) {
   ast_spine_t spine = ast_spine(c->arena, (ast_expr_t *)(uintptr_t)e);
   size_t i = 1;
@@ -207,6 +223,8 @@ static sem_expr_t *check_chain(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- dispatch ------------------------------------------------------------ */
 
+/* Everything that is no left chain. What it recurses into is nesting, which
+ * the parser has capped. */
 static sem_expr_t *check_leaf(sem_ctx_t *c, const ast_expr_t *e) {
   switch (e->kind) {
   case AST_NAME: return name_value(c, e);
@@ -235,12 +253,15 @@ static sem_expr_t *check_leaf(sem_ctx_t *c, const ast_expr_t *e) {
   TD_ICE(c->task, "expression %d is no leaf of a chain", (int)e->kind);
 }
 
+/* The entry of all; quiet and unproved say how much is done. */
 sem_expr_t *sem_check_expr(sem_ctx_t *c, const ast_expr_t *e) {
   if (e == NULL) return NULL;
   if (ast_left(e) != NULL) return check_chain(c, e);
   return check_leaf(c, e);
 }
 
+/* Remembered while it is read: E02 looks for the operator at which a
+ * reduction ended. */
 sem_expr_t *sem_check_formula(sem_ctx_t *c, const ast_expr_t *e) {
   td_vec_push(c->arena, &c->formula, e);
   sem_expr_t *value = sem_check_expr(c, e);
@@ -248,6 +269,7 @@ sem_expr_t *sem_check_formula(sem_ctx_t *c, const ast_expr_t *e) {
   return value;
 }
 
+/* Tensors and structs where one number is wanted have different cures. */
 static bool one_value(sem_ctx_t *c, const ast_expr_t *e,
                       const sem_expr_t *value, const char *what) {
   if (sem_is_struct(value)) {
@@ -263,6 +285,7 @@ static bool one_value(sem_ctx_t *c, const ast_expr_t *e,
   return false;
 }
 
+/* A bool of rank 0. There is no truth of numbers. */
 sem_expr_t *sem_check_cond(sem_ctx_t *c, const ast_expr_t *e) {
   sem_expr_t *value = sem_check_expr(c, e);
   if (value == NULL) return NULL;
@@ -285,6 +308,7 @@ sem_expr_t *sem_check_cond(sem_ctx_t *c, const ast_expr_t *e) {
   return value;
 }
 
+/* E45 for a constant that is no integer, E18 for a float that could be cast. */
 sem_expr_t *sem_check_int(sem_ctx_t *c, const ast_expr_t *e) {
   sem_expr_t *value = sem_check_expr(c, e);
   if (value == NULL || !one_value(c, e, value, "one integer")) return NULL;

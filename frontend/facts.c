@@ -12,6 +12,8 @@ typedef struct operands {
   const ast_expr_t *bad; /* first operand of another kind */
 } operands_t;
 
+/* Dims, consts and generics are no symbols of a function; of symbols scalar
+ * parameters alone are known at a call. */
 static bool is_operand(const sem_ctx_t *c, const ast_expr_t *e) {
   const sem_entry_t *entry = sem_lookup(c, e->text);
   if (entry == NULL || entry->kind != SEM_ENTRY_SYMBOL) return true;
@@ -21,6 +23,7 @@ static bool is_operand(const sem_ctx_t *c, const ast_expr_t *e) {
          entry->symbol->type.rank == 0;
 }
 
+/* Only what both a call and an entry check can evaluate without memory. */
 static bool visit_operand(ast_expr_t *e, void *user) {
   operands_t *o = user;
   if (o->bad != NULL) return false;
@@ -48,6 +51,7 @@ static bool visit_operand(ast_expr_t *e, void *user) {
   return true;
 }
 
+/* The first fault is enough: its cure is the same for all. */
 static bool check_operands(sem_ctx_t *c, const ast_expr_t *e) {
   operands_t o = {c, NULL};
   ast_visit(c->task, (ast_expr_t *)(uintptr_t)e, visit_operand, &o);
@@ -68,6 +72,7 @@ typedef struct name_list {
   TD_VEC(const char *) seen;
 } name_list_t;
 
+/* Each name once, in the order of the text. */
 static bool visit_value(ast_expr_t *e, void *user) {
   name_list_t *l = user;
   if (e->kind != AST_NAME) return true;
@@ -97,6 +102,7 @@ const char *sem_values_text(sem_ctx_t *c, const ast_expr_t *e) {
   return td_buf_finish(&l.text, c->arena);
 }
 
+/* With values at hand the reader sees at once which number is wrong. */
 static void report_false(sem_ctx_t *c, const ast_expr_t *e) {
   const char *values = sem_values_text(c, e);
   td_diag_t *d;
@@ -121,10 +127,12 @@ static void report_false(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- facts --------------------------------------------------------------- */
 
+/* ORDER sem_op: the comparisons are neighbours. */
 static bool is_comparison(sem_op_t op) {
   return op >= SEM_OP_EQ && op <= SEM_OP_GE;
 }
 
+/* A comparison of integers whose values are known in normal form. */
 static bool comparison_polys(const sem_expr_t *e, const ix_poly_t **a,
                              const ix_poly_t **b) {
   if (e->kind != SEM_BINARY || !is_comparison(e->op)) return false;
@@ -149,6 +157,9 @@ static bool as_divides(const ix_poly_t *a, const ix_poly_t *b,
   return true;
 }
 
+/* Equalities replace names, divisibility splits them, inequalities are
+ * facts. The facts in force are applied first, so that a second equality
+ * meets the first. */
 static void assume_comparison(sem_ctx_t *c, sem_op_t op, const ix_poly_t *a,
                               const ix_poly_t *b) {
   const ix_poly_t *one = ix_const(c->pool, 1);
@@ -173,6 +184,7 @@ static void assume_comparison(sem_ctx_t *c, sem_op_t op, const ix_poly_t *a,
   }
 }
 
+/* Both sides of `and` hold. `or` says nothing that the procedure could use. */
 void sem_assume_require(sem_ctx_t *c, const sem_expr_t *cond) {
   const ix_poly_t *a, *b;
   while (cond->kind == SEM_BINARY && cond->op == SEM_OP_AND) {
@@ -184,12 +196,14 @@ void sem_assume_require(sem_ctx_t *c, const sem_expr_t *cond) {
 
 /* ---- proofs of conditions ------------------------------------------------ */
 
+/* 1 if p >= 0, -1 if p <= -1, 0 if neither can be shown. */
 static int prove_sign(sem_ctx_t *c, const ix_poly_t *p) {
   if (sem_nonneg(c, p)) return 1;
   const ix_poly_t *minus = ix_sub(c->pool, ix_const(c->pool, -1), p);
   return sem_nonneg(c, minus) ? -1 : 0;
 }
 
+/* Identical normal forms, or squeezed from both sides. */
 static int prove_equal(sem_ctx_t *c, const ix_poly_t *a, const ix_poly_t *b) {
   if (a == NULL || b == NULL) return 0;
   if (sem_same_dim(c, a, b)) return 1;
@@ -201,6 +215,7 @@ static int prove_equal(sem_ctx_t *c, const ix_poly_t *a, const ix_poly_t *b) {
   return 0;
 }
 
+/* All comparisons are signs of one difference. */
 static int prove_comparison(sem_ctx_t *c, sem_op_t op, const ix_poly_t *a,
                             const ix_poly_t *b) {
   const ix_poly_t *one = ix_const(c->pool, 1);
@@ -216,6 +231,7 @@ static int prove_comparison(sem_ctx_t *c, sem_op_t op, const ix_poly_t *a,
   }
 }
 
+/* The condition of a callee in the terms of the call. */
 static const ix_poly_t *mapped(sem_ctx_t *c, const ix_poly_t *p,
                                ix_subst_fn map, void *user) {
   if (map != NULL && p != NULL) {
@@ -224,6 +240,7 @@ static const ix_poly_t *mapped(sem_ctx_t *c, const ix_poly_t *p,
   return p == NULL ? NULL : ix_apply_facts(c->pool, p, c->facts);
 }
 
+/* Comparisons of floats prove nothing: their operands are parameters. */
 static int prove_one(sem_ctx_t *c, const sem_expr_t *e, ix_subst_fn map,
                      void *user) {
   const ix_poly_t *a, *b;
@@ -238,6 +255,7 @@ static int prove_one(sem_ctx_t *c, const sem_expr_t *e, ix_subst_fn map,
   return prove_comparison(c, e->op, a, b);
 }
 
+/* Lazy operators need no laziness here: a condition has no effects. */
 int sem_prove(sem_ctx_t *c, const sem_expr_t *e, ix_subst_fn map, void *user) {
   if (e->kind != SEM_BINARY ||
       (e->op != SEM_OP_AND && e->op != SEM_OP_OR)) {
@@ -261,6 +279,8 @@ int sem_prove(sem_ctx_t *c, const sem_expr_t *e, ix_subst_fn map, void *user) {
   return result;
 }
 
+/* A static dim that is defined by others is a size as well, whatever its
+ * formula says. */
 void sem_assume_sizes(sem_ctx_t *c) {
   for (size_t i = 0; i < c->globals.length; i++) {
     const sem_global_t *g = c->globals.data[i];
@@ -274,6 +294,7 @@ void sem_assume_sizes(sem_ctx_t *c) {
 
 /* ---- require ------------------------------------------------------------- */
 
+/* One dim alone, with coefficient 1. */
 static bool is_dim(const sem_expr_t *e) {
   return e->poly != NULL && ix_as_symbol(e->poly) != NULL;
 }
@@ -288,6 +309,8 @@ static bool is_replaced(sem_ctx_t *c, const sem_expr_t *cond) {
   return sem_same_dim(c, a, b);
 }
 
+/* Does evaluating the condition need dims of these kinds or a parameter?
+ * Then it is checked at entry. */
 static bool mentions(const sem_expr_t *e, uint32_t has) {
   while (e != NULL) {
     if (e->poly != NULL && (e->poly->below.has & has) != 0) return true;
@@ -300,6 +323,8 @@ static bool mentions(const sem_expr_t *e, uint32_t has) {
   return false;
 }
 
+/* Conditions are kept as the text says them, without the facts in force: a
+ * call proves them in its own terms, and every body assumes them anew. */
 void sem_require_expr(sem_ctx_t *c, const ast_expr_t *e,
                       sem_instance_t *inst) {
   if (!check_operands(c, e)) return;
@@ -328,6 +353,8 @@ void sem_require_expr(sem_ctx_t *c, const ast_expr_t *e,
   }
 }
 
+/* Facts of imported files hold as well: their dims are bound, or do not
+ * occur, in every entry point. */
 void sem_module_requires(sem_ctx_t *c, sem_module_t *m) {
   c->module = m;
   for (size_t i = 0; i < m->ast->decl_count; i++) {

@@ -18,10 +18,12 @@ typedef struct walk {
 
 static const char touched_mark = 1, broken_mark = 2;
 
+/* NULL: p does not reach the name. */
 static const void *mark_of(const walk_t *w, const sem_symbol_t *s) {
   return td_map_get_u64(&w->state, (uint64_t)(uintptr_t)s);
 }
 
+/* A broken name stays broken. */
 static void set_mark(walk_t *w, const sem_symbol_t *s,
                      const void *mark) {
   if (mark == NULL || mark_of(w, s) == &broken_mark) return;
@@ -29,6 +31,7 @@ static void set_mark(walk_t *w, const sem_symbol_t *s,
                  (void *)(uintptr_t)mark);
 }
 
+/* Places of `each` lead to the struct they are in. */
 static const sem_symbol_t *root_symbol(const sem_expr_t *place) {
   const sem_expr_t *root = sem_root(place);
   while (root != NULL && root->symbol->kind == SEM_PLACE) {
@@ -41,10 +44,12 @@ static const sem_symbol_t *root_symbol(const sem_expr_t *place) {
 
 typedef TD_VEC(const sem_expr_t *) exprs_t;
 
+/* Absent kids are left out. */
 static void push(sem_ctx_t *c, exprs_t *todo, const sem_expr_t *e) {
   if (e != NULL) td_vec_push(c->arena, todo, e);
 }
 
+/* Everything an expression reads. */
 static void push_kids(sem_ctx_t *c, exprs_t *todo, const sem_expr_t *e) {
   for (uint32_t i = 0; i < e->arg_count; i++) push(c, todo, e->args[i]);
   for (uint32_t i = 0; i < e->sub_count; i++) push(c, todo, e->subs[i].expr);
@@ -52,6 +57,7 @@ static void push_kids(sem_ctx_t *c, exprs_t *todo, const sem_expr_t *e) {
   push(c, todo, e->guard);
 }
 
+/* Is this the statement of the grad? */
 static bool contains(sem_ctx_t *c, const sem_expr_t *e,
                      const sem_expr_t *wanted) {
   exprs_t todo = {0};
@@ -64,6 +70,7 @@ static bool contains(sem_ctx_t *c, const sem_expr_t *e,
   return false;
 }
 
+/* The worst mark of the names that are read. */
 static const void *expr_mark(walk_t *w, const sem_expr_t *e) {
   exprs_t todo = {0};
   const void *mark = NULL;
@@ -107,6 +114,7 @@ static const void *value_mark(walk_t *w, const sem_expr_t *e) {
 
 /* ---- statements ---------------------------------------------------------- */
 
+/* A call may write what p has reached, or p itself. */
 static void mark_inouts(walk_t *w, const sem_expr_t *e,
                         const void *mark) {
   if (e == NULL || e->kind != SEM_CALL) return;
@@ -123,6 +131,7 @@ static void mark_inouts(walk_t *w, const sem_expr_t *e,
 
 static void walk_block(walk_t *w, const sem_block_t *b);
 
+/* Whole updates of a var are followed, element updates are not. */
 static void walk_update(walk_t *w, const sem_stmt_t *s) {
   const sem_symbol_t *root = root_symbol(s->place);
   const void *mark = value_mark(w, s->value);
@@ -139,6 +148,7 @@ static void walk_update(walk_t *w, const sem_stmt_t *s) {
   set_mark(w, root, mark);
 }
 
+/* Up to the statement that holds the grad. */
 static void walk_stmt(walk_t *w, const sem_stmt_t *s) {
   if (s->value != NULL && contains(w->c, s->value, w->grad)) {
     w->found = true;
@@ -168,6 +178,7 @@ static void walk_stmt(walk_t *w, const sem_stmt_t *s) {
   }
 }
 
+/* In the order of the text; a loop is walked once. */
 static void walk_block(walk_t *w, const sem_block_t *b) {
   for (uint32_t i = 0; i < b->stmt_count && !w->found; i++) {
     walk_stmt(w, b->stmts[i]);
@@ -176,6 +187,7 @@ static void walk_block(walk_t *w, const sem_block_t *b) {
 
 /* ---- every grad of a function -------------------------------------------- */
 
+/* Two faults with two cures: p itself changed, or something between. */
 static void report(sem_ctx_t *c, const walk_t *w) {
   const char *name = w->p->name;
   td_diag_t *d;
@@ -198,6 +210,8 @@ static void report(sem_ctx_t *c, const walk_t *w) {
                "x[i]`");
 }
 
+/* From the beginning of the function: what p reaches is not kept between
+ * grads. */
 static void check_one(sem_ctx_t *c, sem_instance_t *inst,
                       const sem_expr_t *grad) {
   walk_t w = {.c = c, .grad = grad, .p = grad->args[1]->symbol};
@@ -213,6 +227,7 @@ static void check_one(sem_ctx_t *c, sem_instance_t *inst,
   }
 }
 
+/* In the order of the text. */
 static void collect(sem_ctx_t *c, const sem_block_t *b, exprs_t *out) {
   for (uint32_t i = 0; i < b->stmt_count; i++) {
     const sem_stmt_t *s = b->stmts[i];
@@ -230,6 +245,8 @@ static void collect(sem_ctx_t *c, const sem_block_t *b, exprs_t *out) {
   }
 }
 
+/* Called when all bodies are checked, so that callees are known to stop
+ * derivatives or not. */
 void sem_check_grads(sem_ctx_t *c, sem_instance_t *inst) {
   if (!inst->has_own_grad || inst->func.body == NULL) return;
   exprs_t grads = {0};

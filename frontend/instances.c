@@ -6,6 +6,8 @@
  * generics; the body reads it with the facts of the function. */
 #include "frontend/check.h"
 
+/* Counted for the function being read, so that an entry point can be asked
+ * to bind it. */
 void sem_use_global(sem_ctx_t *c, const sem_global_t *g) {
   if (c->inst == NULL || g->kind != SEM_GLOBAL_DYN || g->symbol == NULL) {
     return;
@@ -18,6 +20,7 @@ void sem_use_global(sem_ctx_t *c, const sem_global_t *g) {
 
 /* ---- generics ------------------------------------------------------------ */
 
+/* --dim gives generics of a requested entry values, too. */
 static const int64_t *given_generic(const sem_ctx_t *c, const char *name) {
   for (uint32_t i = 0; i < c->options->dim_count; i++) {
     if (strcmp(c->options->dims[i].name, name) == 0) {
@@ -47,6 +50,8 @@ static const ix_poly_t *entry_dim(sem_ctx_t *c, const char *name,
   return g->poly;
 }
 
+/* In an entry a dim like any other; in an instance a symbol that every call
+ * replaces. */
 static const ix_poly_t *generic_dim(sem_ctx_t *c, sem_instance_t *inst,
                                     const char *name, td_loc_t loc,
                                     bool is_entry) {
@@ -58,6 +63,8 @@ static const ix_poly_t *generic_dim(sem_ctx_t *c, sem_instance_t *inst,
   return ix_sym(c->pool, s);
 }
 
+/* Generics come into scope in order, so that none is used before it is
+ * declared. */
 static bool bind_generic(sem_ctx_t *c, sem_instance_t *inst,
                          const ast_generic_t *g, const tdsl_dtype_t *dtypes,
                          uint32_t *next_dtype, uint32_t pack, bool is_entry) {
@@ -89,6 +96,8 @@ static bool bind_generic(sem_ctx_t *c, sem_instance_t *inst,
   return true;
 }
 
+/* E35 stops here: without them the types of an exported function have no
+ * meaning. */
 static bool read_generics(sem_ctx_t *c, sem_instance_t *inst,
                           const tdsl_dtype_t *dtypes, uint32_t pack,
                           bool is_entry) {
@@ -122,6 +131,8 @@ static bool read_generics(sem_ctx_t *c, sem_instance_t *inst,
 
 /* ---- parameters and results ---------------------------------------------- */
 
+/* An integer parameter stands for itself in polys, so that `require` and
+ * guards can speak of it. */
 static void make_scalar_value(sem_ctx_t *c, sem_symbol_t *s) {
   if (s->type.kind != SEM_TENSOR || s->type.rank > 0 ||
       !td_dtype_is_int(s->type.dtype)) {
@@ -134,6 +145,8 @@ static void make_scalar_value(sem_ctx_t *c, sem_symbol_t *s) {
   sem_set_width(c, v, s->type.dtype);
 }
 
+/* A default is a constant of the callee's file, converted once here and put
+ * into calls that leave it out. */
 static bool read_default(sem_ctx_t *c, const ast_param_t *p,
                          sem_symbol_t *s) {
   if (p->value == NULL) return true;
@@ -157,6 +170,8 @@ static bool read_default(sem_ctx_t *c, const ast_param_t *p,
   return e != NULL;
 }
 
+/* A parameter whose type is wrong is still declared, else every mention of
+ * it would be reported. */
 static bool read_param(sem_ctx_t *c, sem_instance_t *inst,
                        const ast_param_t *p, sem_type_t *type) {
   bool ok = p->type != NULL && sem_read_type(c, p->type, type);
@@ -179,6 +194,8 @@ static bool read_param(sem_ctx_t *c, sem_instance_t *inst,
 
 static const ast_name_t unnamed = {"_", {0, 0, 0, 0, 0}};
 
+/* A result has its type from the beginning and no value before its
+ * definition. */
 static bool read_result(sem_ctx_t *c, sem_instance_t *inst,
                         const ast_result_t *r, sem_type_t *type) {
   bool ok = r->type != NULL && sem_read_type(c, r->type, type);
@@ -205,6 +222,8 @@ typedef struct find_param {
   bool found;
 } find_param_t;
 
+/* Conditions over dims alone can serve types of parameters; those over
+ * parameters cannot. */
 static bool visit_param(ast_expr_t *e, void *user) {
   find_param_t *f = user;
   for (size_t i = 0; e->kind == AST_NAME && i < f->decl->param_count; i++) {
@@ -235,6 +254,8 @@ static void read_requires(sem_ctx_t *c, sem_instance_t *inst,
   }
 }
 
+/* Parameters in order, conditions, then results, whose dims may need the
+ * conditions. */
 static bool read_head(sem_ctx_t *c, sem_instance_t *inst,
                       const tdsl_dtype_t *dtypes, uint32_t pack,
                       bool is_entry) {
@@ -278,6 +299,8 @@ typedef struct context {
   uint32_t quiet, unproved;
 } context_t;
 
+/* A call may need the head of another function while the body of this one is
+ * half checked. */
 static void put_aside(sem_ctx_t *c, context_t *s) {
   s->inst = c->inst;
   s->module = c->module;
@@ -298,6 +321,7 @@ static void put_aside(sem_ctx_t *c, context_t *s) {
   c->quiet = c->unproved = 0;
 }
 
+/* Errors stay reported; nothing else of the other function remains. */
 static void take_back(sem_ctx_t *c, const context_t *s) {
   c->inst = s->inst;
   c->module = s->module;
@@ -312,6 +336,7 @@ static void take_back(sem_ctx_t *c, const context_t *s) {
   c->unproved = s->unproved;
 }
 
+/* Few instances of one function exist, so a list serves. */
 static sem_instance_t *find(sem_fn_t *fn, const char *key) {
   for (size_t i = 0; i < fn->instances.length; i++) {
     if (strcmp(fn->instances.data[i]->key, key) == 0) {
@@ -321,6 +346,8 @@ static sem_instance_t *find(sem_fn_t *fn, const char *key) {
   return NULL;
 }
 
+/* What a body can depend on: dtypes and the number of dims of the pack. Dims
+ * are symbols and need no instance of their own. */
 static const char *instance_key(sem_ctx_t *c, const sem_fn_t *fn,
                                 const tdsl_dtype_t *dtypes, uint32_t pack,
                                 bool is_entry) {
@@ -336,6 +363,7 @@ static const char *instance_key(sem_ctx_t *c, const sem_fn_t *fn,
   return td_buf_finish(&key, c->arena);
 }
 
+/* An instance whose head failed is remembered, so that it is reported once. */
 sem_instance_t *sem_instantiate(sem_ctx_t *c, sem_fn_t *fn,
                                 const tdsl_dtype_t *dtypes, uint32_t pack,
                                 bool is_entry) {

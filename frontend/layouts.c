@@ -3,12 +3,15 @@
  * and stand where they may (E40). */
 #include "frontend/check.h"
 
+/* A library file without a mesh of its own may be marked by axes of the
+ * program. */
 static const sem_axis_t *find_axis(sem_ctx_t *c, const char *name) {
   sem_axis_t *axis = td_map_get(&c->module->axes, td_str(name));
   if (axis == NULL) axis = td_map_get(&c->main->axes, td_str(name));
   return axis;
 }
 
+/* Marks that say how a value moves, not where it lies. */
 static bool is_movement(const char *name) {
   return strcmp(name, "none") == 0 || strcmp(name, "ring") == 0;
 }
@@ -19,6 +22,8 @@ typedef struct seen {
   uint32_t count;
 } seen_t;
 
+/* E26 for an axis that is unknown, or stands twice in the layout that `seen`
+ * gathers. */
 static const sem_axis_t *use_axis(sem_ctx_t *c, ast_name_t name,
                                   seen_t *seen) {
   if (name.text == NULL) return NULL; /* the parser has complained */
@@ -50,6 +55,7 @@ static const sem_axis_t *use_axis(sem_ctx_t *c, ast_name_t name,
 
 /* ---- E23 ----------------------------------------------------------------- */
 
+/* A dozen is enough to choose from. */
 static const char *divisors_of(sem_ctx_t *c, int64_t n) {
   enum { MOST = 12 };
   td_buf_t out;
@@ -62,6 +68,8 @@ static const char *divisors_of(sem_ctx_t *c, int64_t n) {
   return td_buf_finish(&out, c->arena);
 }
 
+/* Static extents only; dynamic ones are checked at entry. A dim smaller than
+ * the axis may be cut over a part of it. */
 static void check_divides(sem_ctx_t *c, const ast_shard_t *shard,
                           const sem_dim_t *dim, int64_t ranks) {
   int64_t n = 0;
@@ -90,6 +98,7 @@ static void check_divides(sem_ctx_t *c, const ast_shard_t *shard,
 
 /* ---- one mark ------------------------------------------------------------ */
 
+/* dim NULL: the extent is not known here, as for a suffix of a struct. */
 static void check_shard(sem_ctx_t *c, const ast_shard_t *shard,
                         const sem_dim_t *dim, seen_t *seen, bool is_left) {
   if (shard->form == AST_SHARD_AXIS && is_movement(shard->axes[0].text)) {
@@ -127,6 +136,7 @@ static void check_shard(sem_ctx_t *c, const ast_shard_t *shard,
   check_divides(c, shard, dim, ranks);
 }
 
+/* One layout is a type: its stacks, dims and suffixes together. */
 void sem_check_marks(sem_ctx_t *c, const ast_type_t *t,
                      const sem_type_t *type) {
   seen_t seen = {.count = 0};
@@ -163,6 +173,7 @@ void sem_check_marks(sem_ctx_t *c, const ast_type_t *t,
   }
 }
 
+/* On the left `@none` and `@ring` are allowed as well. */
 void sem_check_left_marks(sem_ctx_t *c, const ast_expr_t *left,
                           const sem_type_t *type) {
   seen_t seen = {.count = 0};
@@ -179,6 +190,7 @@ static const char *const fn_attributes[] = {
     "tf32",          "approx",        "test",          "pipeline",
     "auto_layout",   "keep_gathered", "combine_early", NULL};
 
+/* The list is short enough to be shown. */
 static void unknown_attribute(sem_ctx_t *c, const ast_attr_t *a) {
   td_diag_t *d = sem_report(c, TD_E40, a->loc, "unknown attribute %s",
                             a->name.text);
@@ -194,6 +206,7 @@ static void unknown_attribute(sem_ctx_t *c, const ast_attr_t *a) {
   }
 }
 
+/* An index name and one of the known schedules. */
 static bool is_schedule(const ast_attr_t *a) {
   static const char *const names[] = {"gpipe", "1f1b", "zb1p"};
   if (!a->has_args || a->arg_count != 2) return false;
@@ -206,6 +219,7 @@ static bool is_schedule(const ast_attr_t *a) {
   return strncmp(name->text, "interleaved(", 12) == 0;
 }
 
+/* A test makes its own data, so nothing could be passed to it. */
 static void check_test(sem_ctx_t *c, sem_instance_t *inst,
                        const ast_attr_t *a) {
   inst->func.is_test = true;
@@ -215,6 +229,7 @@ static void check_test(sem_ctx_t *c, sem_instance_t *inst,
   td_diag_help(d, "make its data with formulas and `uniform`");
 }
 
+/* Those that only later stages look at are checked for their form. */
 void sem_check_attributes(sem_ctx_t *c, sem_instance_t *inst) {
   const ast_decl_t *d = inst->fn->decl;
   for (size_t i = 0; i < d->attr_count; i++) {
@@ -248,6 +263,7 @@ void sem_check_attributes(sem_ctx_t *c, sem_instance_t *inst) {
   }
 }
 
+/* A loop has one attribute. */
 void sem_loop_attributes(sem_ctx_t *c, const ast_stmt_t *s) {
   for (size_t i = 0; i < s->attr_count; i++) {
     const ast_attr_t *a = &s->attrs[i];

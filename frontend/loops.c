@@ -9,6 +9,8 @@ static bool is_fixed(const ix_poly_t *p) {
   return p != NULL && (p->below.has & IX_HAS_VARYING) == 0;
 }
 
+/* A bound that depends on data counts by its ends: it is read once, and the
+ * data may change in the body. */
 static void loop_range(sem_ctx_t *c, ix_symbol_t *v, const sem_expr_t *lo,
                        const sem_expr_t *hi) {
   const ix_poly_t *a, *b, *one = ix_const(c->pool, 1);
@@ -21,6 +23,7 @@ static void loop_range(sem_ctx_t *c, ix_symbol_t *v, const sem_expr_t *lo,
   }
 }
 
+/* Its own symbol in polys; the range follows. */
 static sem_symbol_t *loop_symbol(sem_ctx_t *c, ast_name_t name) {
   sem_symbol_t *s = sem_new_symbol(c, SEM_LOOP, name.text, name.loc);
   s->type = sem_scalar(TDSL_DTYPE_I64);
@@ -29,12 +32,15 @@ static sem_symbol_t *loop_symbol(sem_ctx_t *c, ast_name_t name) {
   return s;
 }
 
+/* May the value be held in 32 bits by its type? */
 static bool is_i32(const sem_expr_t *e) {
   bool fits = e->kind == SEM_CONST && e->i64 >= INT32_MIN &&
               e->i64 <= INT32_MAX;
   return fits || sem_arithmetic(e->type.dtype) == TDSL_DTYPE_I32;
 }
 
+/* The body is checked once, for any iteration: inside of it the range is not
+ * empty. */
 sem_stmt_t *sem_check_for(sem_ctx_t *c, const ast_stmt_t *s) {
   sem_stmt_t *stmt = sem_new_stmt(c, SEM_FOR, s->loc);
   sem_loop_attributes(c, s);
@@ -98,6 +104,8 @@ typedef struct leaf {
 
 typedef TD_VEC(leaf_t) leaves_t;
 
+/* Depth first in the order of declaration, as checkpoints and slots have
+ * them. */
 static void add_leaves(sem_ctx_t *c, leaves_t *out, const sem_type_t *type,
                        leaf_t *at) {
   uint32_t rank = at->stack_rank;
@@ -117,6 +125,7 @@ static void add_leaves(sem_ctx_t *c, leaves_t *out, const sem_type_t *type,
   at->stack_rank = rank;
 }
 
+/* Dims and stacks; dtypes may differ, as those of weights and moments do. */
 static bool same_leaf(sem_ctx_t *c, const leaf_t *a, const leaf_t *b) {
   if (a->stack_rank != b->stack_rank) return false;
   for (uint32_t i = 0; i < a->stack_rank; i++) {
@@ -125,6 +134,7 @@ static bool same_leaf(sem_ctx_t *c, const leaf_t *a, const leaf_t *b) {
   return sem_differing_dim(c, &a->type, &b->type) == (int)a->type.rank;
 }
 
+/* E06 names the first leaf that differs. */
 static bool same_leaves(sem_ctx_t *c, const ast_stmt_t *s,
                         const leaves_t *lists, sem_expr_t *const *values) {
   for (size_t i = 1; i < s->expr_count; i++) {
@@ -153,6 +163,7 @@ static bool same_leaves(sem_ctx_t *c, const ast_stmt_t *s,
 
 /* ---- each: places of one leaf -------------------------------------------- */
 
+/* The stack position that the loops are at. */
 static sem_expr_t *stack_element(sem_ctx_t *c, sem_expr_t *base,
                                  sem_symbol_t *const *loops) {
   sem_expr_t *e = sem_new_expr(c, SEM_SUBSCRIPT, base->loc);
@@ -171,6 +182,8 @@ static sem_expr_t *stack_element(sem_ctx_t *c, sem_expr_t *base,
   return e;
 }
 
+/* The path from the struct to its leaf, a subscript for every stack on the
+ * way. */
 static sem_expr_t *leaf_place(sem_ctx_t *c, sem_expr_t *root,
                               const leaf_t *leaf,
                               sem_symbol_t *const *loops) {
@@ -193,6 +206,7 @@ static sem_expr_t *leaf_place(sem_ctx_t *c, sem_expr_t *root,
   return e;
 }
 
+/* One loop for each stack dim around the leaf. */
 static void make_loops(sem_ctx_t *c, const ast_stmt_t *s, const leaf_t *leaf,
                        sem_leaf_t *out) {
   out->loop_count = leaf->stack_rank;
@@ -214,6 +228,8 @@ static void make_loops(sem_ctx_t *c, const ast_stmt_t *s, const leaf_t *leaf,
   }
 }
 
+/* The body once for each leaf, with the rank and dims that this leaf
+ * declares. */
 static bool check_leaf(sem_ctx_t *c, const ast_stmt_t *s,
                        const leaves_t *lists, sem_expr_t *const *roots,
                        size_t number, sem_leaf_t *out) {
@@ -246,6 +262,7 @@ static bool check_leaf(sem_ctx_t *c, const ast_stmt_t *s,
   return ok && td_task_errors(c->task) == before;
 }
 
+/* A formula has no places to visit. */
 static sem_expr_t *check_struct(sem_ctx_t *c, const ast_expr_t *e) {
   sem_expr_t *value = sem_check_expr(c, e);
   if (value == NULL) return NULL;
@@ -266,6 +283,8 @@ static sem_expr_t *check_struct(sem_ctx_t *c, const ast_expr_t *e) {
   return value;
 }
 
+/* Faults of the body are reported for the first leaf that has them: the
+ * others would repeat it. */
 sem_stmt_t *sem_check_each(sem_ctx_t *c, const ast_stmt_t *s) {
   sem_stmt_t *stmt = sem_new_stmt(c, SEM_EACH, s->loc);
   if (s->name_count != s->expr_count) {

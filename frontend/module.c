@@ -8,6 +8,8 @@ enum { MAX_IMPORT_DEPTH = 255 };
 
 /* ---- own declarations ---------------------------------------------------- */
 
+/* Every declaration and import takes its name in one space per file, so that
+ * a reader never has to ask which of two is meant (E10). */
 static bool enter(sem_ctx_t *c, sem_module_t *m, ast_name_t name) {
   td_loc_t *old = td_map_get(&m->places, td_str(name.text));
   if (old != NULL) {
@@ -25,6 +27,8 @@ static bool enter(sem_ctx_t *c, sem_module_t *m, ast_name_t name) {
   return true;
 }
 
+/* The values are found later (dims.c), since order in a file does not
+ * matter. */
 static void add_globals(sem_ctx_t *c, sem_module_t *m, const ast_decl_t *d) {
   for (size_t i = 0; i < d->item_count; i++) {
     const ast_item_t *item = &d->items[i];
@@ -42,6 +46,8 @@ static void add_globals(sem_ctx_t *c, sem_module_t *m, const ast_decl_t *d) {
   }
 }
 
+/* Heads are read when an instance is made, not here: generics have no
+ * meaning before. */
 static void add_fn(sem_ctx_t *c, sem_module_t *m, const ast_decl_t *d) {
   if (!enter(c, m, d->name)) return;
   sem_fn_t *f = TD_NEW(c->arena, sem_fn_t);
@@ -55,6 +61,7 @@ static void add_fn(sem_ctx_t *c, sem_module_t *m, const ast_decl_t *d) {
   td_map_put(&m->fns, td_str(d->name.text), f);
 }
 
+/* Fields are read at the first mention, with the generics of that mention. */
 static void add_record(sem_ctx_t *c, sem_module_t *m, const ast_decl_t *d) {
   if (!enter(c, m, d->name)) return;
   sem_record_t *r = TD_NEW(c->arena, sem_record_t);
@@ -64,6 +71,8 @@ static void add_record(sem_ctx_t *c, sem_module_t *m, const ast_decl_t *d) {
   td_map_put(&m->records, td_str(d->name.text), r);
 }
 
+/* The names a file declares itself, before its imports: on a clash the
+ * import is at fault. */
 static void add_own(sem_ctx_t *c, sem_module_t *m) {
   for (size_t i = 0; i < m->ast->decl_count; i++) {
     const ast_decl_t *d = m->ast->decls[i];
@@ -103,6 +112,8 @@ static void add_failed(sem_ctx_t *c, sem_module_t *m, ast_name_t name) {
   td_map_put(&m->values, key, g);
 }
 
+/* One name may be of one kind only, since a file has one space of names.
+ * False if the module does not declare it. */
 static bool take_name(sem_ctx_t *c, sem_module_t *m, const sem_module_t *from,
                       ast_name_t name) {
   td_str_t key = td_str(name.text);
@@ -117,6 +128,7 @@ static bool take_name(sem_ctx_t *c, sem_module_t *m, const sem_module_t *from,
   return true;
 }
 
+/* The nearest name of the module is nearly always what was meant. */
 static void not_in_module(sem_ctx_t *c, const sem_module_t *from,
                           ast_name_t name) {
   td_diag_t *d = sem_report(c, TD_E44, name.loc, "module %s has no %s",
@@ -131,6 +143,8 @@ static void not_in_module(sem_ctx_t *c, const sem_module_t *from,
   }
 }
 
+/* An import without a list takes what the module declares, not what it
+ * imports in turn. */
 static void take_all(sem_ctx_t *c, sem_module_t *m, const sem_module_t *from,
                      td_loc_t loc) {
   for (size_t i = 0; i < from->ast->decl_count; i++) {
@@ -145,6 +159,8 @@ static void take_all(sem_ctx_t *c, sem_module_t *m, const sem_module_t *from,
   }
 }
 
+/* A module that cannot be read makes this one incomplete: names that may
+ * have come from it are not reported as unknown. */
 static void follow(sem_ctx_t *c, sem_module_t *m, const ast_decl_t *d) {
   uint32_t file = 0;
   m->import_loc = d->loc;
@@ -178,6 +194,8 @@ static void follow(sem_ctx_t *c, sem_module_t *m, const ast_decl_t *d) {
   }
 }
 
+/* Walks the chain of importers back to the module that is read a second
+ * time, a label for each step. */
 static void report_cycle(sem_ctx_t *c, sem_module_t *again,
                          sem_module_t *importer, td_loc_t loc) {
   td_diag_t *d = sem_report(c, TD_E34, loc,
@@ -193,6 +211,8 @@ static void report_cycle(sem_ctx_t *c, sem_module_t *again,
   td_diag_help(d, "move what both need into a third file");
 }
 
+/* A file is known by the name of its source: the host may register it anew
+ * for every import. */
 sem_module_t *sem_load(sem_ctx_t *c, uint32_t file, const char *name,
                        sem_module_t *importer, td_loc_t loc) {
   const td_source_t *source = td_sources_get(c->task, file);

@@ -5,18 +5,23 @@
  * stack of the names in order, so that a block takes away what it added. */
 #include "frontend/check.h"
 
+/* Names are interned, so their addresses are as good as their letters, and
+ * cheaper. */
 static uint64_t key_of(const char *name) {
   return (uint64_t)(uintptr_t)name;
 }
 
+/* Innermost scope and outermost are one map, because nothing can hide. */
 sem_entry_t *sem_lookup(const sem_ctx_t *c, const char *name) {
   return td_map_get_u64(&c->scope, key_of(name));
 }
 
+/* Dims and consts that this file declares or imports. */
 sem_global_t *sem_lookup_global(const sem_ctx_t *c, const char *name) {
   return td_map_get(&c->module->values, td_str(name));
 }
 
+/* Other files are named, since a line number alone would mislead. */
 const char *sem_line(sem_ctx_t *c, td_loc_t loc) {
   if (c->module == NULL || loc.file == c->module->file) {
     return td_arena_printf(c->arena, "line %u", loc.line);
@@ -26,6 +31,8 @@ const char *sem_line(sem_ctx_t *c, td_loc_t loc) {
                          source == NULL ? "another file" : source->name);
 }
 
+/* E10 where the text defines again what it may have meant to update, E05
+ * where a new thing would hide an old one of another kind. */
 static void taken(sem_ctx_t *c, ast_name_t name, td_loc_t old, bool is_again) {
   td_diag_t *d;
   if (is_again) {
@@ -41,6 +48,7 @@ static void taken(sem_ctx_t *c, ast_name_t name, td_loc_t old, bool is_again) {
   if (old.line != 0) td_diag_label(d, old, "%s is declared here", name.text);
 }
 
+/* A name whose first declaration failed is not reported a second time. */
 sem_entry_t *sem_declare(sem_ctx_t *c, sem_entry_kind_t kind, ast_name_t name,
                          bool is_definition) {
   sem_entry_t *old = sem_lookup(c, name.text);
@@ -63,6 +71,8 @@ sem_entry_t *sem_declare(sem_ctx_t *c, sem_entry_kind_t kind, ast_name_t name,
   return e;
 }
 
+/* What is on the stack beyond the mark belongs to the block or statement
+ * that took it. */
 size_t sem_scope_mark(const sem_ctx_t *c) {
   return c->stack.length;
 }
@@ -77,6 +87,8 @@ static void warn_unused(sem_ctx_t *c, const sem_entry_t *e) {
   td_diag_help(d, "remove its definition, or begin its name with `_`");
 }
 
+/* The map is kept free of dead names, so that a later block may use them
+ * again. */
 void sem_scope_release(sem_ctx_t *c, size_t mark) {
   for (size_t i = mark; i < c->stack.length; i++) {
     warn_unused(c, c->stack.data[i]);
@@ -96,6 +108,7 @@ typedef struct find_op {
   const ast_expr_t *found;
 } find_op_t;
 
+/* Does one span lie in another? Columns are in bytes, ends exclusive. */
 static bool inside(td_loc_t part, td_loc_t whole) {
   bool after = part.line > whole.line ||
                (part.line == whole.line && part.column >= whole.column);
@@ -105,6 +118,7 @@ static bool inside(td_loc_t part, td_loc_t whole) {
   return part.file == whole.file && after && before;
 }
 
+/* Parents come first, so the last match is the innermost. */
 static bool visit_op(ast_expr_t *e, void *user) {
   find_op_t *f = user;
   if (e->kind == AST_BINARY && inside(f->reduction, e->kids[0]->loc) &&
@@ -114,6 +128,8 @@ static bool visit_op(ast_expr_t *e, void *user) {
   return true;
 }
 
+/* E02. The commonest slip: the body of a reduction ends before + and -, and
+ * the index is used behind it. */
 static bool ended_reduction(sem_ctx_t *c, const ast_expr_t *e) {
   const sem_ended_t *ended = NULL;
   for (size_t i = 0; i < c->ended.length; i++) {
@@ -144,6 +160,7 @@ static bool ended_reduction(sem_ctx_t *c, const ast_expr_t *e) {
   return true;
 }
 
+/* Keys whose value was taken away are not candidates. */
 static void offer_map(td_nearest_t *n, const td_map_t *map) {
   for (size_t i = 0; map != NULL && i < map->length; i++) {
     if (map->entries[i].value != NULL) {
@@ -158,6 +175,8 @@ static const char *const other_languages[][2] = {
     {"rope", "nn"},      {"dropout", "nn"},   {"gelu_tanh", "nn"},
     {"softmax", "softmax"}, {"logsumexp", "softmax"}, {NULL, NULL}};
 
+/* For functions the library is tried as well: who writes relu without an
+ * import should be told where it is. */
 td_diag_t *sem_unknown(sem_ctx_t *c, ast_name_t name, const char *what,
                        const td_map_t *a, const td_map_t *b,
                        const char *const *list) {
@@ -185,6 +204,8 @@ td_diag_t *sem_unknown(sem_ctx_t *c, ast_name_t name, const char *what,
   return d;
 }
 
+/* Candidates are all values in scope. That indices are never made by use is
+ * the rule people trip over, so it is said. */
 void sem_unknown_value(sem_ctx_t *c, const ast_expr_t *e) {
   if (c->quiet > 0 || ended_reduction(c, e)) return;
   td_diag_t *d = sem_report(c, TD_E01, e->loc, "unknown name %s", e->text);
@@ -208,6 +229,7 @@ void sem_unknown_value(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- what goes into the tree --------------------------------------------- */
 
+/* Names are copied: the tree may outlive the task that interned them. */
 sem_symbol_t *sem_new_symbol(sem_ctx_t *c, sem_symbol_kind_t kind,
                              const char *name, td_loc_t loc) {
   sem_symbol_t *s = TD_NEW(c->arena, sem_symbol_t);
@@ -219,6 +241,7 @@ sem_symbol_t *sem_new_symbol(sem_ctx_t *c, sem_symbol_kind_t kind,
   return s;
 }
 
+/* The index gets its range later; until then its symbol has no ends. */
 sem_index_t *sem_new_index(sem_ctx_t *c, const char *name, td_loc_t loc) {
   sem_index_t *i = TD_NEW(c->arena, sem_index_t);
   i->name = td_arena_strdup(c->arena, name);
@@ -229,6 +252,8 @@ sem_index_t *sem_new_index(sem_ctx_t *c, const char *name, td_loc_t loc) {
   return i;
 }
 
+/* Values of names are the same for all tuples of a statement, other data
+ * need not be. */
 bool sem_is_name_value(const sem_ctx_t *c, const ix_symbol_t *s) {
   for (size_t i = 0; i < c->symbols.length; i++) {
     if (c->symbols.data[i]->value == s) return true;

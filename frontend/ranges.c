@@ -7,10 +7,12 @@
  * indices have ranges: only their dims matter. */
 #include "frontend/check.h"
 
+/* The tree sees symbols as constants; here they are being made. */
 static ix_symbol_t *own_symbol(const sem_index_t *index) {
   return (ix_symbol_t *)(uintptr_t)index->symbol;
 }
 
+/* The symbol has the range as well: that is where proofs look. */
 static void set_range(sem_ctx_t *c, sem_seek_t *s, const ix_poly_t *lo,
                       const ix_poly_t *hi) {
   s->index->lo = lo;
@@ -21,6 +23,8 @@ static void set_range(sem_ctx_t *c, sem_seek_t *s, const ix_poly_t *lo,
 
 /* ---- written ------------------------------------------------------------- */
 
+/* The expression may not mention indices or data (E49), nor the index
+ * itself. */
 static void take_written(sem_ctx_t *c, sem_seek_t *s, bool is_left) {
   const ix_poly_t *lo = NULL, *hi = NULL;
   const char *what =
@@ -47,6 +51,7 @@ static void take_written(sem_ctx_t *c, sem_seek_t *s, bool is_left) {
   if (is_left && !sem_check_dim(c, &s->dim, s->range->loc)) s->failed = true;
 }
 
+/* From 0, as long as the dim. */
 static void take_dim(sem_ctx_t *c, sem_seek_t *s, const sem_dim_t *dim) {
   set_range(c, s, ix_const(c->pool, 0), dim->size);
   s->dim = *dim;
@@ -60,6 +65,7 @@ typedef struct search {
   size_t count;
 } search_t;
 
+/* The index that stands alone here, or NULL. */
 static sem_seek_t *wanted(search_t *s, const ast_expr_t *e) {
   if (e == NULL || e->kind != AST_NAME) return NULL;
   for (size_t i = 0; i < s->count; i++) {
@@ -68,6 +74,7 @@ static sem_seek_t *wanted(search_t *s, const ast_expr_t *e) {
   return NULL;
 }
 
+/* E04 shows both dims and both accesses. */
 static void report_two(sem_ctx_t *c, const sem_seek_t *s,
                        const sem_dim_t *dim, const ast_expr_t *base) {
   const char *name = s->index->name;
@@ -85,6 +92,7 @@ static void report_two(sem_ctx_t *c, const sem_seek_t *s,
   }
 }
 
+/* The first access gives the range, all others must agree. */
 static void found(sem_ctx_t *c, sem_seek_t *s, const sem_dim_t *dim,
                   const ast_expr_t *base, const ast_expr_t *access) {
   if (s->range != NULL || s->declared != NULL || s->failed) return;
@@ -108,6 +116,8 @@ static sem_expr_t *quiet_base(sem_ctx_t *c, const ast_expr_t *base) {
   return e;
 }
 
+/* Bases are typed only where an index stands alone. Inside of an access with
+ * | other accesses count as usual. */
 static bool visit_access(ast_expr_t *e, void *user) {
   search_t *s = user;
   if (e->kind != AST_SUBSCRIPT || e->other != NULL) return true;
@@ -131,6 +141,8 @@ static bool visit_access(ast_expr_t *e, void *user) {
   return true;
 }
 
+/* E03. An index inside of an expression says nothing by itself: nothing is
+ * solved. */
 static void report_none(sem_ctx_t *c, const sem_seek_t *s) {
   const char *name = s->index->name;
   td_diag_t *d = sem_report(c, TD_E03, s->index->loc,
@@ -140,6 +152,8 @@ static void report_none(sem_ctx_t *c, const sem_seek_t *s) {
                "dims and numbers", name);
 }
 
+/* Indices with a written or declared range need no search; only if one is
+ * open are the formulas visited. */
 void sem_find_ranges(sem_ctx_t *c, sem_seek_t *seeks, size_t count,
                      const ast_expr_t *const *formulas, size_t formula_count,
                      bool is_left) {
@@ -166,6 +180,7 @@ void sem_find_ranges(sem_ctx_t *c, sem_seek_t *seeks, size_t count,
   }
 }
 
+/* Inside of a formula there is a tuple, so the range holds it. */
 void sem_assume_nonempty(sem_ctx_t *c, const sem_index_t *index) {
   if (c->quiet > 0 || index->extent == NULL) return;
   ix_facts_extent_nonempty(c->facts, c->pool, index->extent);

@@ -1,6 +1,7 @@
 /* reductions.c: sum[i, j in E where cond] body, and sum(t), max(a, b). */
 #include "frontend/check.h"
 
+/* The operators of the text by the numbers of the tree. */
 static sem_reduce_t reduce_op(sem_ctx_t *c, ast_reduce_t op) {
   switch (op) {
   case AST_REDUCE_SUM: return SEM_SUM;
@@ -15,6 +16,7 @@ static sem_reduce_t reduce_op(sem_ctx_t *c, ast_reduce_t op) {
   TD_ICE(c->task, "reduction %d", (int)op);
 }
 
+/* Their result is an index of the range, not a value. */
 static bool is_position(sem_reduce_t op) {
   return op == SEM_ARGMAX || op == SEM_ARGMIN;
 }
@@ -44,6 +46,7 @@ static sem_expr_t *check_kind(sem_ctx_t *c, sem_reduce_t op,
 
 /* ---- ranges of integer results ------------------------------------------- */
 
+/* Number of tuples, for the range of a count. */
 static const ix_poly_t *volume(sem_ctx_t *c, const sem_expr_t *e) {
   const ix_poly_t *n = ix_const(c->pool, 1);
   for (uint32_t i = 0; i < e->index_count; i++) {
@@ -52,6 +55,7 @@ static const ix_poly_t *volume(sem_ctx_t *c, const sem_expr_t *e) {
   return n;
 }
 
+/* Does at least one tuple pass? Else the identity is a possible result. */
 static bool surely_some(sem_ctx_t *c, const sem_expr_t *e) {
   if (e->guard != NULL) return false;
   for (uint32_t i = 0; i < e->index_count; i++) {
@@ -95,6 +99,7 @@ static void result_range(sem_ctx_t *c, sem_expr_t *e, const ix_poly_t *lo,
 
 /* ---- one reduction ------------------------------------------------------- */
 
+/* E41: of an empty range there is no position to return. */
 static bool check_position_range(sem_ctx_t *c, const ast_expr_t *e,
                                  const sem_expr_t *r) {
   const char *word = ast_reduce_text(e->reduce);
@@ -121,6 +126,7 @@ static bool check_position_range(sem_ctx_t *c, const ast_expr_t *e,
   return false;
 }
 
+/* Sums and products of integers are i64: they are computed exactly. */
 static void result_type(sem_ctx_t *c, sem_expr_t *r, const sem_expr_t *body,
                         const ix_poly_t *lo, const ix_poly_t *hi) {
   if (is_position(r->reduce)) {
@@ -141,6 +147,8 @@ static void result_type(sem_ctx_t *c, sem_expr_t *r, const sem_expr_t *body,
   }
 }
 
+/* All binders before any range: an index may stand alone in a subscript next
+ * to another one. */
 static bool declare_binders(sem_ctx_t *c, const ast_expr_t *e, sem_expr_t *r,
                             sem_seek_t *seeks) {
   bool ok = true;
@@ -160,6 +168,8 @@ static bool declare_binders(sem_ctx_t *c, const ast_expr_t *e, sem_expr_t *r,
   return ok;
 }
 
+/* Scope, ranges, guard, body, in this order; the names end with it, and are
+ * kept for E02. */
 sem_expr_t *sem_reduction(sem_ctx_t *c, const ast_expr_t *e) {
   sem_expr_t *r = sem_new_expr(c, SEM_REDUCE, e->loc);
   r->reduce = reduce_op(c, e->reduce);
@@ -227,6 +237,8 @@ sem_expr_t *sem_reduction(sem_ctx_t *c, const ast_expr_t *e) {
 
 /* ---- sum(t), max(a, b) --------------------------------------------------- */
 
+/* Row-major over all elements: the order that an index for each dim would
+ * give. */
 static sem_expr_t *reduce_all(sem_ctx_t *c, const ast_expr_t *e) {
   const char *word = ast_reduce_text(e->reduce);
   sem_reduce_t op = reduce_op(c, e->reduce);
@@ -266,6 +278,7 @@ static sem_expr_t *reduce_all(sem_ctx_t *c, const ast_expr_t *e) {
   return r;
 }
 
+/* One operand is reduced, two are compared. */
 sem_expr_t *sem_reduction_call(sem_ctx_t *c, const ast_expr_t *e) {
   bool choice =
       e->reduce == AST_REDUCE_MAX || e->reduce == AST_REDUCE_MIN;

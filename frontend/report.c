@@ -8,6 +8,7 @@ static bool is_dtype_fault(td_diag_id_t id) {
          id == TD_E46;
 }
 
+/* The text is formatted here: va_lists do not travel into td_diag. */
 td_diag_t *sem_report(sem_ctx_t *c, td_diag_id_t id, td_loc_t loc,
                       const char *format, ...) {
   bool silent = c->quiet > 0;
@@ -29,6 +30,7 @@ td_diag_t *sem_report(sem_ctx_t *c, td_diag_id_t id, td_loc_t loc,
 
 /* ---- slices of the source ------------------------------------------------ */
 
+/* One file at a time: messages come in runs from one file. */
 static void index_lines(sem_ctx_t *c, uint32_t file, const td_source_t *s) {
   c->lines_file = file;
   c->lines.length = 0;
@@ -40,6 +42,7 @@ static void index_lines(sem_ctx_t *c, uint32_t file, const td_source_t *s) {
   }
 }
 
+/* Source text on one line, cut where it is long; columns are bytes. */
 const char *sem_slice(sem_ctx_t *c, td_loc_t loc) {
   enum { LONGEST = 60 };
   const td_source_t *s = td_sources_get(c->task, loc.file);
@@ -69,6 +72,7 @@ const char *sem_slice(sem_ctx_t *c, td_loc_t loc) {
                          cut ? " ..." : "");
 }
 
+/* As the author wrote it, comments and blanks included. */
 const char *sem_text(sem_ctx_t *c, const ast_expr_t *e) {
   return sem_slice(c, e->loc);
 }

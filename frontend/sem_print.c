@@ -14,6 +14,7 @@ typedef struct printer {
 
 static void put_expr(printer_t *p, const sem_expr_t *e);
 
+/* Never NULL in a finished tree; shown if it is. */
 static void put_poly(printer_t *p, const ix_poly_t *q) {
   if (q == NULL) {
     td_buf_putc(p->out, '?');
@@ -22,6 +23,7 @@ static void put_poly(printer_t *p, const ix_poly_t *q) {
   }
 }
 
+/* Values, not the text of the author: the tree is what lowering reads. */
 static void put_dims(printer_t *p, const sem_type_t *t) {
   if (t->rank == 0) return;
   td_buf_putc(p->out, '[');
@@ -32,6 +34,7 @@ static void put_dims(printer_t *p, const sem_type_t *t) {
   td_buf_putc(p->out, ']');
 }
 
+/* In the syntax of the language. */
 static void put_type(printer_t *p, const sem_type_t *t) {
   if (t->kind == SEM_STRUCT) {
     put_dims(p, t);
@@ -54,6 +57,7 @@ static void put_type(printer_t *p, const sem_type_t *t) {
 
 /* ---- expressions --------------------------------------------------------- */
 
+/* Functions by name, operators as written. */
 static const char *op_text(sem_op_t op) {
   switch (op) {
   case SEM_OP_NONE: return "";
@@ -93,6 +97,7 @@ static const char *op_text(sem_op_t op) {
   return "";
 }
 
+/* As written. */
 static const char *reduce_text(sem_reduce_t op) {
   switch (op) {
   case SEM_SUM: return "sum";
@@ -107,6 +112,7 @@ static const char *reduce_text(sem_reduce_t op) {
   return "";
 }
 
+/* Floats with their dtype: it says to what they are rounded. */
 static void put_const(printer_t *p, const sem_expr_t *e) {
   if (e->is_unknown) {
     td_buf_putc(p->out, '?');
@@ -120,6 +126,7 @@ static void put_const(printer_t *p, const sem_expr_t *e) {
   }
 }
 
+/* Operands in order. */
 static void put_args(printer_t *p, const sem_expr_t *e) {
   td_buf_putc(p->out, '(');
   for (uint32_t i = 0; i < e->arg_count; i++) {
@@ -129,6 +136,7 @@ static void put_args(printer_t *p, const sem_expr_t *e) {
   td_buf_putc(p->out, ')');
 }
 
+/* A range from 0 by its extent. */
 static void put_index(printer_t *p, const sem_index_t *i) {
   int64_t zero = 1;
   td_buf_printf(p->out, "%s in ", i->name);
@@ -141,6 +149,7 @@ static void put_index(printer_t *p, const sem_index_t *i) {
   put_poly(p, i->extent);
 }
 
+/* With the guard, as in a reduction. */
 static void put_indices(printer_t *p, uint32_t count,
                         sem_index_t *const *indices,
                         const sem_expr_t *guard) {
@@ -156,6 +165,7 @@ static void put_indices(printer_t *p, uint32_t count,
   td_buf_putc(p->out, ']');
 }
 
+/* With what every generic stands for. */
 static void put_call(printer_t *p, const sem_expr_t *e) {
   td_buf_puts(p->out, e->callee->name);
   if (e->binding_count > 0) {
@@ -170,6 +180,7 @@ static void put_call(printer_t *p, const sem_expr_t *e) {
   put_args(p, e);
 }
 
+/* In brackets, `|` included. */
 static void put_subs(printer_t *p, const sem_expr_t *e) {
   td_buf_putc(p->out, '[');
   for (uint32_t i = 0; i < e->sub_count; i++) {
@@ -205,11 +216,13 @@ static void put_rest(printer_t *p, const sem_expr_t *e) {
   }
 }
 
+/* What nests to the left without limit. */
 static bool is_chain(const sem_expr_t *e) {
   return e->kind == SEM_FIELD || e->kind == SEM_SUBSCRIPT ||
          e->kind == SEM_BINARY;
 }
 
+/* Everything else; nesting here is capped by the parser. */
 static void put_leaf(printer_t *p, const sem_expr_t *e) {
   switch (e->kind) {
   case SEM_CONST: put_const(p, e); return;
@@ -288,10 +301,12 @@ static void put_expr(printer_t *p, const sem_expr_t *e) {
 
 static void put_block(printer_t *p, const sem_block_t *b);
 
+/* Two blanks for each block. */
 static void start_line(printer_t *p) {
   td_buf_pad(p->out, ' ', (size_t)p->indent * 2);
 }
 
+/* unwritten: the name holds what the formula gives. */
 static void put_target(printer_t *p, const sem_target_t *t) {
   td_buf_puts(p->out, t->symbol->name);
   if (t->sub_count > 0) {
@@ -306,6 +321,7 @@ static void put_target(printer_t *p, const sem_target_t *t) {
   put_type(p, &t->symbol->type);
 }
 
+/* Bounds as they are read. */
 static void put_for(printer_t *p, const sem_stmt_t *s) {
   td_buf_printf(p->out, "for %s in ", s->loop->name);
   put_expr(p, s->lo);
@@ -317,6 +333,7 @@ static void put_for(printer_t *p, const sem_stmt_t *s) {
   td_buf_puts(p->out, "}\n");
 }
 
+/* One block for each leaf, with the extents of its loops. */
 static void put_each(printer_t *p, const sem_stmt_t *s) {
   td_buf_puts(p->out, "each {\n");
   p->indent++;
@@ -337,6 +354,7 @@ static void put_each(printer_t *p, const sem_stmt_t *s) {
   td_buf_puts(p->out, "}\n");
 }
 
+/* `may meet`: two tuples may write one element. */
 static void put_update(printer_t *p, const sem_stmt_t *s) {
   if (s->index_count > 0 || s->guard != NULL) {
     td_buf_puts(p->out, "all");
@@ -358,6 +376,7 @@ static void put_update(printer_t *p, const sem_stmt_t *s) {
   td_buf_puts(p->out, s->is_distinct ? "\n" : " // may meet\n");
 }
 
+/* One line, or a block. */
 static void put_stmt(printer_t *p, const sem_stmt_t *s) {
   start_line(p);
   switch (s->kind) {
@@ -397,6 +416,7 @@ static void put_stmt(printer_t *p, const sem_stmt_t *s) {
   }
 }
 
+/* In order. */
 static void put_block(printer_t *p, const sem_block_t *b) {
   p->indent++;
   for (uint32_t i = 0; i < b->stmt_count; i++) put_stmt(p, b->stmts[i]);
@@ -405,6 +425,7 @@ static void put_block(printer_t *p, const sem_block_t *b) {
 
 /* ---- functions and dims -------------------------------------------------- */
 
+/* Parameters and results alike. */
 static void put_symbols(printer_t *p, uint32_t count,
                         sem_symbol_t *const *symbols) {
   for (uint32_t i = 0; i < count; i++) {
@@ -419,6 +440,7 @@ static void put_symbols(printer_t *p, uint32_t count,
   }
 }
 
+/* Head, conditions, body. */
 static void put_func(printer_t *p, const sem_func_t *f) {
   td_buf_printf(p->out, "%sfn %s", f->is_entry ? "entry " : "", f->name);
   if (f->generic_count > 0) {
@@ -448,6 +470,7 @@ static void put_func(printer_t *p, const sem_func_t *f) {
   td_buf_puts(p->out, "}\n");
 }
 
+/* A static dim without value has none. */
 static void put_dim(printer_t *p, const sem_global_dim_t *d) {
   td_buf_printf(p->out, "%s %s", d->is_dynamic ? "dyn" : "dim", d->name);
   if (d->is_dynamic) {
@@ -462,6 +485,7 @@ static void put_dim(printer_t *p, const sem_global_dim_t *d) {
   td_buf_putc(p->out, '\n');
 }
 
+/* Scratch memory is freed at the end; the text is the caller's. */
 void sem_print(td_buf_t *out, const sem_program_t *program) {
   printer_t p = {.out = out};
   td_arena_init(&p.arena, out->task);

@@ -3,10 +3,12 @@
  * Messages show polys as the user would write them: facts restored. */
 #include "frontend/check.h"
 
+/* Normal forms decide; there is no search for equality. */
 bool sem_same_dim(sem_ctx_t *c, const ix_poly_t *a, const ix_poly_t *b) {
   return a == b || ix_equal(c->pool, a, b, c->facts);
 }
 
+/* Where to point at. Stack dims of structs count, their fields do not. */
 int sem_differing_dim(sem_ctx_t *c, const sem_type_t *a,
                       const sem_type_t *b) {
   if (a->rank != b->rank) return -1;
@@ -16,6 +18,8 @@ int sem_differing_dim(sem_ctx_t *c, const sem_type_t *a,
   return (int)a->rank;
 }
 
+/* Dtypes may differ: a store rounds leaf by leaf. *out_where names the first
+ * field that does not fit. */
 bool sem_same_structure(sem_ctx_t *c, const sem_struct_t *a,
                         const sem_struct_t *b, const char **out_where) {
   if (a == b) return true;
@@ -38,15 +42,18 @@ bool sem_same_structure(sem_ctx_t *c, const sem_struct_t *a,
 
 /* ---- text ---------------------------------------------------------------- */
 
+/* NULL is a poly that could not be formed. */
 const char *sem_poly_text(sem_ctx_t *c, const ix_poly_t *p) {
   if (p == NULL) return "?";
   return ix_text(c->arena, ix_restore_facts(c->pool, p, c->facts));
 }
 
+/* The words of the author if there are any. */
 const char *sem_dim_text(sem_ctx_t *c, const sem_dim_t *dim) {
   return dim->text != NULL ? dim->text : sem_poly_text(c, dim->size);
 }
 
+/* What a lone name is, in brackets behind it. */
 static const char *kind_text(sem_ctx_t *c, const ix_symbol_t *s) {
   if (s->kind == IX_SYM_STATIC) return "static";
   if (s->kind == IX_SYM_GENERIC) return "generic";
@@ -58,6 +65,8 @@ static const char *kind_text(sem_ctx_t *c, const ix_symbol_t *s) {
   return "dyn";
 }
 
+/* For the line that compares two dims: name, value, and what kind of thing
+ * the name is. */
 const char *sem_value_text(sem_ctx_t *c, const sem_dim_t *dim) {
   const ix_poly_t *p = ix_restore_facts(c->pool, dim->size, c->facts);
   const char *text = sem_dim_text(c, dim), *value = ix_text(c->arena, p);
@@ -72,6 +81,7 @@ const char *sem_value_text(sem_ctx_t *c, const sem_dim_t *dim) {
                       : td_arena_printf(c->arena, "%s (%s)", text, kind);
 }
 
+/* An atom as a poly of its own. */
 static const ix_poly_t *atom_poly(sem_ctx_t *c, const ix_atom_t *a) {
   switch (a->kind) {
   case IX_ATOM_SYMBOL: return ix_sym(c->pool, a->symbol);
@@ -108,6 +118,7 @@ const char *sem_inequality_text(sem_ctx_t *c, const ix_poly_t *p) {
                          ix_text(c->arena, right));
 }
 
+/* [a, b] as written. */
 static void put_dims(sem_ctx_t *c, td_buf_t *out, const sem_type_t *type) {
   td_buf_putc(out, '[');
   for (uint32_t i = 0; i < type->rank; i++) {
@@ -117,6 +128,7 @@ static void put_dims(sem_ctx_t *c, td_buf_t *out, const sem_type_t *type) {
   td_buf_putc(out, ']');
 }
 
+/* As written, and as values where that says more. */
 const char *sem_shape_text(sem_ctx_t *c, const sem_type_t *type) {
   if (type->rank == 0) return "a scalar";
   td_buf_t out;
@@ -139,6 +151,7 @@ const char *sem_shape_text(sem_ctx_t *c, const sem_type_t *type) {
   return td_buf_finish(&out, c->arena);
 }
 
+/* In the syntax of the language. */
 const char *sem_type_text(sem_ctx_t *c, const sem_type_t *type) {
   td_buf_t out;
   td_buf_init(&out, c->task);
@@ -160,6 +173,7 @@ const char *sem_type_text(sem_ctx_t *c, const sem_type_t *type) {
 
 /* ---- E06 ----------------------------------------------------------------- */
 
+/* Two dims in the wrong order is the likeliest slip with matrices. */
 static bool is_transposed(sem_ctx_t *c, const sem_type_t *a,
                           const sem_type_t *b) {
   return a->rank == 2 && b->rank == 2 &&
@@ -167,12 +181,16 @@ static bool is_transposed(sem_ctx_t *c, const sem_type_t *a,
          sem_same_dim(c, a->dims[1].size, b->dims[0].size);
 }
 
+/* Dims that differ by a number never are; `require` would only move the
+ * error. */
 bool sem_may_be_equal(sem_ctx_t *c, const ix_poly_t *a, const ix_poly_t *b) {
   int64_t difference = 0;
   const ix_poly_t *d = ix_sub(c->pool, a, b);
   return d != NULL && (!ix_is_const(d, &difference) || difference == 0);
 }
 
+/* Both shapes with names and values, the dim at fault, where both come from,
+ * and the nearest cure. */
 void sem_report_dims(sem_ctx_t *c, td_loc_t loc, const char *where,
                      const sem_type_t *a, td_loc_t a_loc, const char *a_name,
                      const sem_type_t *b, td_loc_t b_loc,

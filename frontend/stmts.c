@@ -4,6 +4,7 @@
  * as failed ones, so that only it is reported. */
 #include "frontend/check.h"
 
+/* The caller fills the rest. */
 sem_stmt_t *sem_new_stmt(sem_ctx_t *c, sem_stmt_kind_t kind, td_loc_t loc) {
   sem_stmt_t *s = TD_NEW(c->arena, sem_stmt_t);
   s->kind = kind;
@@ -11,6 +12,7 @@ sem_stmt_t *sem_new_stmt(sem_ctx_t *c, sem_stmt_kind_t kind, td_loc_t loc) {
   return s;
 }
 
+/* By the text, before there is an instance. */
 static bool has_inout(const sem_fn_t *fn) {
   for (size_t i = 0; i < fn->decl->param_count; i++) {
     if (fn->decl->params[i].is_inout) return true;
@@ -44,6 +46,7 @@ static sem_stmt_t *check_call(sem_ctx_t *c, const ast_stmt_t *s) {
   return stmt->value == NULL ? NULL : stmt;
 }
 
+/* Gives no facts: facts are `require`. */
 static sem_stmt_t *check_assert(sem_ctx_t *c, const ast_stmt_t *s) {
   td_vec_push(c->arena, &c->formula, s->value);
   sem_expr_t *cond = sem_check_cond(c, s->value);
@@ -55,6 +58,7 @@ static sem_stmt_t *check_assert(sem_ctx_t *c, const ast_stmt_t *s) {
   return stmt;
 }
 
+/* Names end with the block, results that it defines do not. */
 static sem_stmt_t *check_checkpoint(sem_ctx_t *c, const ast_stmt_t *s) {
   sem_stmt_t *stmt = sem_new_stmt(c, SEM_SCOPE, s->loc);
   stmt->body = sem_check_block(c, s->body);
@@ -71,6 +75,8 @@ static sem_stmt_t *check_require(sem_ctx_t *c, const ast_stmt_t *s) {
   return NULL;
 }
 
+/* Data are known by what they are read from for one statement only: the next
+ * may find other values. */
 static sem_stmt_t *check_stmt(sem_ctx_t *c, const ast_stmt_t *s) {
   c->stmt = s;
   c->ended.length = 0;
@@ -89,6 +95,7 @@ static sem_stmt_t *check_stmt(sem_ctx_t *c, const ast_stmt_t *s) {
   TD_ICE(c->task, "statement %d", (int)s->kind);
 }
 
+/* The stack of names is that of the text. */
 sem_block_t *sem_check_block(sem_ctx_t *c, const ast_block_t *b) {
   sem_block_t *block = TD_NEW(c->arena, sem_block_t);
   block->stmts = TD_NEW_ARRAY(c->arena, sem_stmt_t *, b->count);

@@ -15,6 +15,8 @@ typedef struct scope_save {
   sem_module_t *module;
 } scope_save_t;
 
+/* A struct is read in the terms of its own file: no name of the function
+ * that mentions it is visible. */
 static void enter_scope(sem_ctx_t *c, scope_save_t *save, sem_module_t *m) {
   save->scope = c->scope;
   save->data = c->stack.data;
@@ -27,6 +29,7 @@ static void enter_scope(sem_ctx_t *c, scope_save_t *save, sem_module_t *m) {
   c->module = m;
 }
 
+/* Back to the names of the mention. */
 static void leave_scope(sem_ctx_t *c, const scope_save_t *save) {
   c->scope = save->scope;
   c->stack.data = save->data;
@@ -35,10 +38,13 @@ static void leave_scope(sem_ctx_t *c, const scope_save_t *save) {
   c->module = save->module;
 }
 
+/* Leaf counts double at each level of a hostile text; they stop just past
+ * the limit. */
 static uint64_t add_saturating(uint64_t a, uint64_t b) {
   return a + b > MAX_LEAVES ? MAX_LEAVES + 1 : a + b;
 }
 
+/* `else` makes two fields one tensor, so they must agree in everything. */
 static bool same_field_type(sem_ctx_t *c, const sem_type_t *a,
                             const sem_type_t *b) {
   const char *where = NULL;
@@ -48,6 +54,7 @@ static bool same_field_type(sem_ctx_t *c, const sem_type_t *a,
          sem_same_structure(c, a->record, b->record, &where);
 }
 
+/* Resolved behind all fields, since it may name a later one. */
 static bool read_else(sem_ctx_t *c, sem_struct_t *s, uint32_t i,
                       const ast_field_t *f) {
   for (uint32_t k = 0; k < s->field_count; k++) {
@@ -79,6 +86,7 @@ static bool read_else(sem_ctx_t *c, sem_struct_t *s, uint32_t i,
   return false;
 }
 
+/* Fields have a space of names for each struct. */
 static bool is_repeated(sem_ctx_t *c, const ast_decl_t *decl, size_t i) {
   for (size_t k = 0; k < i; k++) {
     if (decl->fields[k].name.text != decl->fields[i].name.text) continue;
@@ -93,6 +101,7 @@ static bool is_repeated(sem_ctx_t *c, const ast_decl_t *decl, size_t i) {
   return false;
 }
 
+/* All fields are read even after a fault: faults of several are independent. */
 static bool read_fields(sem_ctx_t *c, const ast_decl_t *decl,
                         sem_struct_t *s) {
   bool ok = true;
@@ -130,6 +139,8 @@ static bool read_fields(sem_ctx_t *c, const ast_decl_t *decl,
   return ok;
 }
 
+/* The state of the declaration finds a struct inside itself, through any
+ * chain of others and whatever its generics. */
 static const sem_struct_t *make_struct(sem_ctx_t *c, sem_record_t *record,
                                        const ix_poly_t *const *args) {
   const ast_decl_t *decl = record->decl;
@@ -177,6 +188,8 @@ static const sem_struct_t *make_struct(sem_ctx_t *c, sem_record_t *record,
   return ok ? s : NULL;
 }
 
+/* The key is the declaration and the polys of its arguments; polys are hash-
+ * consed, so their addresses are their identity. */
 static const sem_struct_t *find_struct(sem_ctx_t *c, sem_record_t *record,
                                        const ix_poly_t *const *args,
                                        size_t count) {
@@ -198,6 +211,8 @@ static const sem_struct_t *find_struct(sem_ctx_t *c, sem_record_t *record,
   return s;
 }
 
+/* Symbols stand for the generics; what its dims would need of them is for
+ * each mention to show. */
 void sem_check_record(sem_ctx_t *c, sem_record_t *record) {
   size_t count = record->decl->generic_count;
   if (record->state != SEM_NEW || record->failed) return;
@@ -213,6 +228,8 @@ void sem_check_record(sem_ctx_t *c, sem_record_t *record) {
   c->unproved--;
 }
 
+/* Arguments are restored first: a struct outlives the facts of the function
+ * that mentions it. */
 bool sem_read_record(sem_ctx_t *c, const ast_type_t *t, sem_record_t *record,
                      sem_type_t *out) {
   if (record->failed) return false;
@@ -275,6 +292,8 @@ const sem_struct_t *sem_struct_as(sem_ctx_t *c, const sem_struct_t *s,
   return copy;
 }
 
+/* Of a bf16 leaf the derivative is f32: it is accumulated, and the leaf is
+ * not. */
 const sem_struct_t *sem_struct_gradient(sem_ctx_t *c, const sem_struct_t *s) {
   return sem_struct_as(c, s, TDSL_DTYPE_UNSET);
 }

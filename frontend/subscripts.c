@@ -1,6 +1,7 @@
 /* subscripts.c: fields and subscripts. */
 #include "frontend/check.h"
 
+/* A place is a path of fields and subscripts from a name. */
 const sem_expr_t *sem_root(const sem_expr_t *place) {
   while (place->kind == SEM_FIELD || place->kind == SEM_SUBSCRIPT) {
     place = place->args[0];
@@ -8,6 +9,7 @@ const sem_expr_t *sem_root(const sem_expr_t *place) {
   return place->kind == SEM_NAME ? place : NULL;
 }
 
+/* The fields of the struct are the candidates for a misspelt one. */
 sem_expr_t *sem_field(sem_ctx_t *c, sem_expr_t *base, const ast_expr_t *e) {
   if (base == NULL) return NULL;
   ast_name_t name = {e->text, e->op_loc};
@@ -44,6 +46,7 @@ sem_expr_t *sem_field(sem_ctx_t *c, sem_expr_t *base, const ast_expr_t *e) {
 
 /* ---- subscripts ---------------------------------------------------------- */
 
+/* A const that config has not given yet may be an integer. */
 sem_expr_t *sem_check_subscript(sem_ctx_t *c, const ast_expr_t *e) {
   sem_expr_t *value = sem_check_expr(c, e);
   if (value == NULL) return NULL;
@@ -71,6 +74,7 @@ sem_expr_t *sem_check_subscript(sem_ctx_t *c, const ast_expr_t *e) {
   return NULL;
 }
 
+/* All subscripts are written; none is implied. */
 static bool check_count(sem_ctx_t *c, const sem_expr_t *base,
                         const ast_expr_t *e) {
   uint32_t rank = base->type.rank;
@@ -90,6 +94,7 @@ static bool check_count(sem_ctx_t *c, const sem_expr_t *base,
   return false;
 }
 
+/* A `:` keeps the dim with its text. */
 static void add_kept(sem_type_t *type, const sem_dim_t *dim) {
   type->dims[type->rank++] = *dim;
 }
@@ -130,6 +135,7 @@ static bool check_otherwise(sem_ctx_t *c, const ast_expr_t *e,
   return true;
 }
 
+/* With | no proof is needed: the value behind it is read instead. */
 static bool check_sub(sem_ctx_t *c, const sem_expr_t *base,
                       const ast_expr_t *e, uint32_t i, sem_expr_t *x) {
   const ast_sub_t *sub = &e->subs[i];
@@ -154,6 +160,7 @@ static bool check_sub(sem_ctx_t *c, const sem_expr_t *base,
   return sem_prove_subscript(c, value, dim, e->kids[0], sub->expr);
 }
 
+/* The dims that are kept are the type of the result, in their order. */
 sem_expr_t *sem_subscript(sem_ctx_t *c, sem_expr_t *base,
                           const ast_expr_t *e) {
   if (base == NULL) return NULL;

@@ -1,10 +1,13 @@
 /* types.c: types of the text, and what is done to types as wholes. */
 #include "frontend/check.h"
 
+/* Nothing is known of the range of an integer. */
 sem_type_t sem_scalar(tdsl_dtype_t dtype) {
   return (sem_type_t){.kind = SEM_TENSOR, .dtype = dtype};
 }
 
+/* What a value is computed in; integers are computed in 64 bits and only
+ * stored as i32. */
 tdsl_dtype_t sem_arithmetic(tdsl_dtype_t dtype) {
   switch (dtype) {
   case TDSL_DTYPE_F64: return TDSL_DTYPE_F64;
@@ -24,6 +27,8 @@ tdsl_dtype_t sem_arithmetic(tdsl_dtype_t dtype) {
 
 /* ---- dims and ranges ----------------------------------------------------- */
 
+/* A float in place of a size and an index in place of a dim have different
+ * cures. */
 static void report_not_dim(sem_ctx_t *c, const ast_expr_t *e,
                            const sem_expr_t *value, const char *what) {
   const char *text = sem_text(c, e);
@@ -42,6 +47,8 @@ static void report_not_dim(sem_ctx_t *c, const ast_expr_t *e,
                "larger range and say the rest with `where`");
 }
 
+/* A size or the end of a range. Exactness is what tells dims from data and
+ * indices: only dims and constants have it. */
 const ix_poly_t *sem_dim_expr(sem_ctx_t *c, const ast_expr_t *e,
                               const char *what) {
   sem_expr_t *value = sem_check_expr(c, e);
@@ -59,6 +66,7 @@ const ix_poly_t *sem_dim_expr(sem_ctx_t *c, const ast_expr_t *e,
   return value->poly;
 }
 
+/* `in N` starts at 0. */
 bool sem_read_range(sem_ctx_t *c, const ast_range_t *r, const char *what,
                     const ix_poly_t **out_lo, const ix_poly_t **out_hi) {
   *out_lo = ix_const(c->pool, 0);
@@ -67,6 +75,8 @@ bool sem_read_range(sem_ctx_t *c, const ast_range_t *r, const char *what,
   return *out_lo != NULL && *out_hi != NULL;
 }
 
+/* The text and place of a dim are kept for messages: they show N where the
+ * poly is a number. */
 static bool add_dim(sem_ctx_t *c, sem_type_t *out, const ix_poly_t *size,
                     const char *text, td_loc_t loc) {
   if (out->rank >= IX_MAX_RANK) {
@@ -79,6 +89,7 @@ static bool add_dim(sem_ctx_t *c, sem_type_t *out, const ix_poly_t *size,
   return true;
 }
 
+/* A pack spreads into as many dims as this instance has. */
 static bool read_dim(sem_ctx_t *c, const ast_dim_t *dim, sem_type_t *out) {
   if (dim->expr != NULL) {
     const ix_poly_t *size = sem_dim_expr(c, dim->expr, "dim");
@@ -103,12 +114,15 @@ static bool read_dim(sem_ctx_t *c, const ast_dim_t *dim, sem_type_t *out) {
 
 /* ---- suffixes ------------------------------------------------------------ */
 
+/* Small integers are in range by their type; larger ones need `in` to serve
+ * as subscripts. */
 static void natural_range(sem_ctx_t *c, sem_type_t *out) {
   if (out->dtype != TDSL_DTYPE_I8 && out->dtype != TDSL_DTYPE_U8) return;
   out->lo = ix_const(c->pool, td_dtype_min(out->dtype));
   out->hi = ix_const(c->pool, td_dtype_max(out->dtype) + 1);
 }
 
+/* Replaces the range that the dtype has by itself. */
 static bool read_in(sem_ctx_t *c, const ast_suffix_t *s, sem_type_t *out) {
   if (out->kind != SEM_TENSOR || !td_dtype_is_int(out->dtype)) {
     td_diag_t *d = sem_report(c, TD_E45, s->loc,
@@ -120,6 +134,7 @@ static bool read_in(sem_ctx_t *c, const ast_suffix_t *s, sem_type_t *out) {
   return sem_read_range(c, s->range, "the bound", &out->lo, &out->hi);
 }
 
+/* Of a struct all float leaves change, its integers stay what they count. */
 static bool read_as(sem_ctx_t *c, const ast_suffix_t *s, sem_type_t *out) {
   if (s->dtype == TDSL_DTYPE_UNSET) {
     td_diag_t *d = sem_report(c, TD_E43, s->loc,
@@ -142,6 +157,7 @@ static bool read_as(sem_ctx_t *c, const ast_suffix_t *s, sem_type_t *out) {
   return true;
 }
 
+/* In any order, each at most once. */
 static bool read_suffixes(sem_ctx_t *c, const ast_type_t *t,
                           sem_type_t *out) {
   bool ok = true;
@@ -165,12 +181,16 @@ static const char *const dtype_names[] = {"f64", "f32", "f16", "bf16",
                                           "f8e4m3", "f8e5m2", "i64", "i32",
                                           "i8", "u8", "bool", NULL};
 
+/* Dtypes and structs share this place of the grammar, so both are
+ * candidates. */
 static bool unknown_type(sem_ctx_t *c, const ast_type_t *t) {
   if (c->module->is_incomplete) return false;
   sem_unknown(c, t->elem, "type", &c->module->records, NULL, dtype_names);
   return false;
 }
 
+/* Dims are formed with the facts in force; who keeps the type longer
+ * restores them. */
 bool sem_read_type(sem_ctx_t *c, const ast_type_t *t, sem_type_t *out) {
   *out = (sem_type_t){.syntax = t};
   if (t->is_tf32) {
@@ -214,6 +234,7 @@ bool sem_read_type(sem_ctx_t *c, const ast_type_t *t, sem_type_t *out) {
 
 /* ---- maps over types ----------------------------------------------------- */
 
+/* Dims of a stack come before those of its fields, as in memory. */
 void sem_each_dim(sem_ctx_t *c, const sem_type_t *type, sem_dim_fn fn,
                   void *user) {
   for (uint32_t i = 0; i < type->rank; i++) fn(c, user, &type->dims[i]);
@@ -230,6 +251,7 @@ typedef const ix_poly_t *(*poly_fn)(sem_ctx_t *c, const ix_poly_t *p,
 static const sem_struct_t *map_struct(sem_ctx_t *c, const sem_struct_t *s,
                                       poly_fn fn, void *user);
 
+/* Everything in a type that is a poly. True if one changed. */
 static bool map_type(sem_ctx_t *c, sem_type_t *type, poly_fn fn,
                      void *user) {
   bool changed = false;
@@ -256,6 +278,7 @@ static bool map_type(sem_ctx_t *c, sem_type_t *type, poly_fn fn,
   return changed;
 }
 
+/* Most maps change nothing, so a copy is made at the first change only. */
 static const sem_struct_t *map_struct(sem_ctx_t *c, const sem_struct_t *s,
                                       poly_fn fn, void *user) {
   sem_field_t *fields = NULL;
@@ -280,6 +303,7 @@ typedef struct subst_arg {
   void *user;
 } subst_arg_t;
 
+/* Simplified under the facts of the caller, whose terms the result is in. */
 static const ix_poly_t *subst_poly(sem_ctx_t *c, const ix_poly_t *p,
                                    void *user) {
   const subst_arg_t *a = user;
@@ -287,40 +311,49 @@ static const ix_poly_t *subst_poly(sem_ctx_t *c, const ix_poly_t *p,
   return p == NULL ? NULL : ix_apply_facts(c->pool, p, c->facts);
 }
 
+/* For what a struct parameter of a callee means at a call. */
 const sem_struct_t *sem_struct_subst(sem_ctx_t *c, const sem_struct_t *s,
                                      ix_subst_fn map, void *user) {
   subst_arg_t a = {map, user};
   return map_struct(c, s, subst_poly, &a);
 }
 
+/* The text of dims stays: the caller knows whether it still says the same. */
 void sem_type_subst(sem_ctx_t *c, sem_type_t *type, ix_subst_fn map,
                     void *user) {
   subst_arg_t a = {map, user};
   map_type(c, type, subst_poly, &a);
 }
 
+/* From the form that outlives functions to that of this one. */
 static const ix_poly_t *apply_poly(sem_ctx_t *c, const ix_poly_t *p,
                                    void *user) {
   (void)user;
   return p == NULL ? NULL : ix_apply_facts(c->pool, p, c->facts);
 }
 
+/* What was read with the head of a function, or memoised, is kept without
+ * facts; the body works with them. */
 void sem_type_apply(sem_ctx_t *c, sem_type_t *type) {
   map_type(c, type, apply_poly, NULL);
 }
 
+/* Back from the form of this function. */
 static const ix_poly_t *restore_poly(sem_ctx_t *c, const ix_poly_t *p,
                                      void *user) {
   (void)user;
   return p == NULL ? NULL : ix_restore_facts(c->pool, p, c->facts);
 }
 
+/* Before a type is kept where other functions see it. */
 void sem_restore_type(sem_ctx_t *c, sem_type_t *type) {
   map_type(c, type, restore_poly, NULL);
 }
 
 /* ---- fields -------------------------------------------------------------- */
 
+/* A field of a stack that has no subscript yet has the stack's dims in front
+ * of its own. */
 sem_type_t sem_field_type(sem_ctx_t *c, const sem_type_t *base,
                           uint32_t field) {
   sem_type_t type = base->record->fields[field].type;
@@ -338,6 +371,8 @@ sem_type_t sem_field_type(sem_ctx_t *c, const sem_type_t *base,
 
 /* ---- what a definition creates ------------------------------------------- */
 
+/* E53: a negative size has no meaning, and no guard could help. An empty one
+ * is fine. */
 bool sem_check_dim(sem_ctx_t *c, const sem_dim_t *dim, td_loc_t loc) {
   int64_t value = 0;
   if (ix_is_const(dim->size, &value) && value > 2147483647) {
@@ -368,6 +403,8 @@ static double bound_of(const sem_type_t *type) {
   return elements;
 }
 
+/* L02. Byte counts are computed in 64 bits with room to spare below this
+ * limit. */
 static bool check_bytes(sem_ctx_t *c, const sem_type_t *type, td_loc_t loc,
                         const char *name) {
   /* Generics that have become dims of a requested entry have no bound. */
@@ -383,6 +420,8 @@ static bool check_bytes(sem_ctx_t *c, const sem_type_t *type, td_loc_t loc,
   return false;
 }
 
+/* A parameter's dims are sizes of something that exists; only their product
+ * may be too large. */
 bool sem_check_sizes(sem_ctx_t *c, const sem_type_t *type, td_loc_t loc,
                      const char *name) {
   if (type->kind == SEM_TENSOR) return check_bytes(c, type, loc, name);
@@ -395,6 +434,8 @@ bool sem_check_sizes(sem_ctx_t *c, const sem_type_t *type, td_loc_t loc,
   return true;
 }
 
+/* What a definition or result would make: sizes that are not negative, and
+ * not too large. */
 bool sem_check_created(sem_ctx_t *c, const sem_type_t *type, td_loc_t loc,
                        const char *name) {
   bool ok = true;

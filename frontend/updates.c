@@ -1,6 +1,7 @@
 /* updates.c: x := e, x += e, of whole places and of elements. */
 #include "frontend/check.h"
 
+/* The root decides: its fields and elements follow it. */
 bool sem_check_updatable(sem_ctx_t *c, const sem_expr_t *place,
                          td_loc_t loc) {
   const sem_expr_t *root = sem_root(place);
@@ -31,6 +32,7 @@ bool sem_check_updatable(sem_ctx_t *c, const sem_expr_t *place,
 
 enum { MAX_PATH = 600 };
 
+/* From the place inwards to the name, which comes last. */
 static size_t path_of(const sem_expr_t *e, const sem_expr_t **out) {
   size_t n = 0;
   for (; e->kind == SEM_FIELD || e->kind == SEM_SUBSCRIPT; e = e->args[0]) {
@@ -40,6 +42,7 @@ static size_t path_of(const sem_expr_t *e, const sem_expr_t **out) {
   return n;
 }
 
+/* Different fields, or subscripts of a stack that are provably different. */
 static bool steps_differ(sem_ctx_t *c, const sem_expr_t *a,
                          const sem_expr_t *b) {
   if (a->kind == SEM_FIELD && b->kind == SEM_FIELD) {
@@ -58,6 +61,7 @@ static bool steps_differ(sem_ctx_t *c, const sem_expr_t *a,
   return false;
 }
 
+/* Places are disjoint only if the same step from the same name differs. */
 bool sem_places_overlap(sem_ctx_t *c, const sem_expr_t *a,
                         const sem_expr_t *b) {
   const sem_expr_t *x[MAX_PATH], *y[MAX_PATH];
@@ -78,6 +82,7 @@ bool sem_places_overlap(sem_ctx_t *c, const sem_expr_t *a,
 
 /* ---- whole places -------------------------------------------------------- */
 
+/* `+=` stores a sum of integers: it has to fit, like any store. */
 static bool check_sum(sem_ctx_t *c, sem_expr_t *old, sem_expr_t *value,
                       const sem_type_t *place, const char *name) {
   if (!td_dtype_is_int(place->dtype) || sem_is_struct(value)) return true;
@@ -86,6 +91,7 @@ static bool check_sum(sem_ctx_t *c, sem_expr_t *old, sem_expr_t *value,
   return sum != NULL && sem_for_store(c, sum, place, name) != NULL;
 }
 
+/* Structs are added leaf by leaf. */
 static bool check_addable(sem_ctx_t *c, const sem_type_t *place,
                           td_loc_t loc) {
   if (place->kind == SEM_STRUCT || place->dtype != TDSL_DTYPE_BOOL) {
@@ -106,6 +112,7 @@ static sem_expr_t *check_place(sem_ctx_t *c, const ast_expr_t *e) {
   return place;
 }
 
+/* A scalar may update a whole tensor: it spreads, as in arithmetic. */
 static sem_stmt_t *update_whole(sem_ctx_t *c, const ast_stmt_t *s,
                                 sem_expr_t *place) {
   const ast_expr_t *ast = s->lhss[0].place;
@@ -153,6 +160,7 @@ typedef struct collect {
   TD_VEC(const char *) bound;           /* by reductions inside */
 } collect_t;
 
+/* Names of functions and bases of accesses are no indices. */
 static bool in_exprs(const collect_t *k, const ast_expr_t *e) {
   for (size_t i = 0; i < k->not_index.length; i++) {
     if (k->not_index.data[i] == e) return true;
@@ -160,6 +168,7 @@ static bool in_exprs(const collect_t *k, const ast_expr_t *e) {
   return false;
 }
 
+/* A name that nothing in scope explains is an index of the statement. */
 static bool visit_name(ast_expr_t *e, void *user) {
   collect_t *k = user;
   sem_ctx_t *c = k->c;
@@ -187,6 +196,7 @@ static bool visit_name(ast_expr_t *e, void *user) {
   return true;
 }
 
+/* In the order of the text, which is the order of the tuples. */
 static void collect_sub(collect_t *k, const ast_sub_t *sub) {
   if (sub->form == AST_SUB_ALL) return;
   if (sub->form == AST_SUB_EXPR) {
@@ -199,6 +209,7 @@ static void collect_sub(collect_t *k, const ast_sub_t *sub) {
   td_vec_push(k->c->arena, &k->found, sub->name);
 }
 
+/* A written range is taken from the subscript that has it. */
 static bool declare_indices(sem_ctx_t *c, const ast_expr_t *place,
                             const collect_t *k, sem_seek_t *seeks) {
   bool ok = true;
@@ -234,6 +245,7 @@ typedef struct symbols {
   size_t count, room;
 } symbols_t;
 
+/* Indices that a read depends on. */
 static bool visit_index(void *user, const ix_symbol_t *s) {
   symbols_t *out = user;
   if (s->kind != IX_SYM_INDEX) return true;
@@ -244,6 +256,8 @@ static bool visit_index(void *user, const ix_symbol_t *s) {
   return true;
 }
 
+/* Values of names are the same for all tuples; formulas may depend on every
+ * index. */
 static bool visit_datum(void *user, const ix_symbol_t *s) {
   reads_t *r = user;
   if (s->kind != IX_SYM_DATA) return true;
@@ -278,6 +292,7 @@ typedef struct one_index {
   int64_t value;
 } one_index_t;
 
+/* One index at a value, the others free. */
 static const ix_poly_t *put_value(void *user, const ix_symbol_t *s) {
   const one_index_t *o = user;
   return s == o->index ? ix_const(o->pool, o->value) : NULL;
@@ -298,6 +313,7 @@ static bool same_element(sem_ctx_t *c, const sem_stmt_t *stmt,
   return true;
 }
 
+/* Two neighbouring tuples are shown if they already meet. */
 static void report_same(sem_ctx_t *c, const ast_stmt_t *s,
                         const sem_stmt_t *stmt, const ix_symbol_t *index) {
   const char *name = index == NULL ? "" : index->name;
@@ -314,6 +330,7 @@ static void report_same(sem_ctx_t *c, const ast_stmt_t *s,
                "tell the tuples apart");
 }
 
+/* Sums may meet. For `:=` the proof decides between silence, E11 and W01. */
 static bool check_distinct(sem_ctx_t *c, const ast_stmt_t *s,
                            sem_stmt_t *stmt) {
   const ix_poly_t *subs[IX_MAX_RANK];
@@ -350,6 +367,7 @@ static bool check_distinct(sem_ctx_t *c, const ast_stmt_t *s,
 
 /* ---- elements ------------------------------------------------------------ */
 
+/* Subscripts are proved in range under the guard of the statement. */
 static bool check_subs(sem_ctx_t *c, const ast_expr_t *ast,
                        const sem_expr_t *base, sem_stmt_t *stmt,
                        sem_type_t *kept) {
@@ -388,6 +406,7 @@ static bool check_subs(sem_ctx_t *c, const ast_expr_t *ast,
   return ok;
 }
 
+/* The right side is a store into the element, or its kept dims. */
 static bool check_element_value(sem_ctx_t *c, const ast_stmt_t *s,
                                 const sem_expr_t *base, sem_stmt_t *stmt,
                                 const sem_type_t *kept, sem_expr_t *value) {
@@ -413,6 +432,8 @@ static bool check_element_value(sem_ctx_t *c, const ast_stmt_t *s,
   return stmt->value != NULL;
 }
 
+/* Ranges, guard, subscripts, value: all are read before the fault of one of
+ * them ends the statement. */
 static bool check_in_scope(sem_ctx_t *c, const ast_stmt_t *s,
                            const sem_expr_t *base, sem_stmt_t *stmt,
                            sem_seek_t *seeks, size_t count) {
@@ -442,6 +463,8 @@ static bool check_in_scope(sem_ctx_t *c, const ast_stmt_t *s,
          check_distinct(c, s, stmt);
 }
 
+/* Names in the subscripts that are not in scope become indices; those of the
+ * right side do not (E01). */
 static sem_stmt_t *update_elements(sem_ctx_t *c, const ast_stmt_t *s,
                                    sem_expr_t *base) {
   const ast_expr_t *ast = s->lhss[0].place;
@@ -476,6 +499,7 @@ static sem_stmt_t *update_elements(sem_ctx_t *c, const ast_stmt_t *s,
   return ok ? stmt : NULL;
 }
 
+/* An element of a tensor, or a whole place: a stack position is whole. */
 sem_stmt_t *sem_check_update(sem_ctx_t *c, const ast_stmt_t *s) {
   const ast_expr_t *ast = s->lhss[0].place;
   if (ast->kind == AST_SUBSCRIPT) {
