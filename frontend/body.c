@@ -37,7 +37,7 @@ static void apply_symbol(sem_ctx_t *c, sem_symbol_t *s,
   }
 }
 
-/* ---- requires as an entry point checks them ---------------------------------- */
+/* ---- requires as an entry point checks them ------------------------------ */
 
 /* What an equality puts for a name; NULL for a name that stays. */
 static const ix_poly_t *replacement(void *user, const ix_symbol_t *s) {

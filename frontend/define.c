@@ -355,7 +355,6 @@ static sem_stmt_t *check_whole(sem_ctx_t *c, const ast_stmt_t *s,
 
 /* ---- y[i, :] = e --------------------------------------------------------- */
 
-/* count if there is none. */
 static size_t find_seek(const sem_seek_t *seeks, size_t count,
                         const char *name) {
   size_t i = 0;
