@@ -158,7 +158,8 @@ static tdsl_dtype_t type_of(const open_t *o, uint32_t count,
 static void reduce(kir_parser_t *p, state_t *s) {
   open_t o = td_vec_pop(&s->opens);
   uint32_t count = (uint32_t)(s->operands.length - o.first);
-  kir_expr_t *const *args = s->operands.data + o.first;
+  kir_expr_t *const *args =
+      count == 0 ? NULL : s->operands.data + o.first;
   int arity = o.kind == OPEN_INFIX ? 2 : kir_x_arity(o.op);
   kir_expr_t *e;
   if (o.kind == OPEN_PAREN) return;
