@@ -226,7 +226,7 @@ struct sem_ctx {
   TD_VEC(const ix_poly_t **) extents; /* other polys of the tree */
   uint32_t loop_depth;              /* for and each around the statement */
   uint32_t block_depth;
-  bool type_scope;                  /* reading a head: only dims are values */
+  bool type_scope;                  /* reading a dim of a type */
   /* of the statement being checked */
   td_map_t data;                    /* place and subscripts -> sem_datum_t */
   td_map_t datum_of;                /* symbol -> sem_datum_t */

@@ -92,7 +92,10 @@ static bool add_dim(sem_ctx_t *c, sem_type_t *out, const ix_poly_t *size,
 /* A pack spreads into as many dims as this instance has. */
 static bool read_dim(sem_ctx_t *c, const ast_dim_t *dim, sem_type_t *out) {
   if (dim->expr != NULL) {
+    bool outer = c->type_scope;
+    c->type_scope = true;
     const ix_poly_t *size = sem_dim_expr(c, dim->expr, "dim");
+    c->type_scope = outer;
     if (size == NULL) return false;
     return add_dim(c, out, size, sem_text(c, dim->expr), dim->expr->loc);
   }
