@@ -34,6 +34,7 @@ struct hal_exec {
   void **launch_places;     /* scratch of one launch */
   size_t *launch_sizes;
   int64_t *launch_scalars;
+  hal_trace_t *trace;       /* of this run, or NULL */
   hal_stats_t stats;
 };
 
@@ -192,6 +193,15 @@ static void count_memory(hal_exec_t *x) {
 
 /* ---- steps --------------------------------------------------------------- */
 
+static bool wait(hal_exec_t *x, td_task_t *task) {
+  const hal_vtable_t *v = x->device->vtable;
+  return v->wait == NULL || v->wait(x->device, task);
+}
+
+static double since(uint64_t start) {
+  return (double)(td_os_now_ns() - start) * 1e-9;
+}
+
 static void touch(hal_exec_t *x, uint32_t buffer) {
   if (x->sizes[buffer] > 0 && x->ends[buffer] > x->stats.arena_bytes) {
     x->stats.arena_bytes = x->ends[buffer];
@@ -228,7 +238,14 @@ static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
       .buffer_bytes = x->launch_sizes, .scalars = x->launch_scalars,
       .block_count = blocks, .scratch_bytes = (size_t)scratch};
   x->stats.launches++;
-  return x->device->vtable->launch(x->device, x->program, task, &launch);
+  uint64_t start = x->trace != NULL ? td_os_now_ns() : 0;
+  if (!x->device->vtable->launch(x->device, x->program, task, &launch)) {
+    return false;
+  }
+  if (x->trace == NULL) return true;
+  if (!wait(x, task)) return false;
+  hal_trace_launch(x->trace, s->kernel, x->launch_scalars, since(start));
+  return true;
 }
 
 static bool run_copy(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
@@ -240,8 +257,15 @@ static bool run_copy(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
   touch(x, from);
   if (x->sizes[to] == 0 || x->places[to] == x->places[from]) return true;
   x->stats.copies++;
-  return x->device->vtable->copy(x->device, task, x->places[to],
-                                 x->places[from], x->sizes[to]);
+  uint64_t start = x->trace != NULL ? td_os_now_ns() : 0;
+  if (!x->device->vtable->copy(x->device, task, x->places[to],
+                               x->places[from], x->sizes[to])) {
+    return false;
+  }
+  if (x->trace == NULL) return true;
+  if (!wait(x, task)) return false;
+  hal_trace_copy(x->trace, x->sizes[to], since(start));
+  return true;
 }
 
 static bool run_fill(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
@@ -250,11 +274,6 @@ static bool run_fill(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
   if (x->sizes[to] == 0) return true;
   return x->device->vtable->fill(x->device, task, x->places[to], 0,
                                  x->sizes[to]);
-}
-
-static bool wait(hal_exec_t *x, td_task_t *task) {
-  const hal_vtable_t *v = x->device->vtable;
-  return v->wait == NULL || v->wait(x->device, task);
 }
 
 /* First element of a buffer, brought to the host. */
@@ -387,6 +406,7 @@ bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
                   const int64_t *preset, const hal_exec_options_t *options) {
   hal_exec_options_t o = {.checks = HAL_CHECKS_ENTRY};
   if (options != NULL) o = *options;
+  x->trace = o.trace;
   memset(&x->stats, 0, sizeof x->stats);
   bool is_host = x->device->vtable->shares_host_memory;
   if (!hal_bind(&x->binding, task, args, preset, o.checks, is_host)) {
@@ -397,6 +417,6 @@ bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
   count_memory(x);
   uint64_t start = td_os_now_ns();
   bool ok = run_steps(x, task, o.checks);
-  x->stats.seconds = (double)(td_os_now_ns() - start) * 1e-9;
+  x->stats.seconds = since(start);
   return ok;
 }

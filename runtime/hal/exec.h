@@ -13,6 +13,7 @@
 
 #include "runtime/hal/bind.h"
 #include "runtime/hal/hal.h"
+#include "runtime/hal/trace.h"
 
 typedef struct hal_exec hal_exec_t;
 
@@ -21,6 +22,9 @@ typedef struct hal_exec_options {
   /* Fills the arena and outputs with 0xFF before each run, so that a read of
    * what was never written shows (tests). */
   bool poison;
+  /* Adds what each kernel took; waits for the device after each step.  NULL:
+   * none. */
+  hal_trace_t *trace;
 } hal_exec_options_t;
 
 /* What the last run did. */

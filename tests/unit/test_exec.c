@@ -407,6 +407,36 @@ TASK_TEST(nests) {
   close_plan(&f);
 }
 
+/* Launches and copies are counted with what their ledgers say. */
+TASK_TEST(trace) {
+  UNUSED_ARG;
+  fixture_t f = open_plan(task, calls);
+  hal_trace_t trace;
+  hal_trace_init(&trace, &task->arena, f.plan);
+  hal_exec_options_t options = {.trace = &trace};
+  good_args(task, f.args);
+  for (int i = 0; i < 3; i++) {
+    assert_true(hal_exec_run(f.exec, task, f.args, NULL, &options));
+  }
+  assert_int_equal(trace.rows[0].launches, 3);
+  assert_int_equal(trace.copies.launches, 3);
+  assert_true(trace.copies.bytes > 191.5 && trace.copies.bytes < 192.5);
+  assert_true(trace.rows[0].least <= trace.rows[0].seconds);
+  trace.rows[0] = (hal_trace_row_t){4, 0.5, 0.1, 2e9, 1e9};
+  trace.copies = (hal_trace_row_t){0};
+  td_buf_t b;
+  td_buf_init(&b, task);
+  hal_trace_print(&b, &trace);
+  assert_string_equal(
+      b.data,
+      " share %  launches      total ms    least us      GB/s     GFLOP/s"
+      "  kernel\n"
+      " 100.000         4       500.000  100000.000     4.000       2.000"
+      "  k\n");
+  td_buf_free(&b);
+  close_plan(&f);
+}
+
 /* A host that asks to stop is heard between two steps. */
 static int stop(void *user) {
   return --*(int *)user < 0;
@@ -488,6 +518,7 @@ int main(void) {
       cmocka_unit_test(unchecked), cmocka_unit_test(vouched),
       cmocka_unit_test(scaled),   cmocka_unit_test(nests),
       cmocka_unit_test(cancel),   cmocka_unit_test(memory),
+      cmocka_unit_test(trace),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
