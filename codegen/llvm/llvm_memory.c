@@ -261,19 +261,53 @@ static void register_store(cgl_t *g, const kir_stmt_t *s) {
 
 /* ---- loads and stores ---------------------------------------------------- */
 
+/* One element that all lanes share.  What does not vary is a scalar wherever
+ * it stands, so a mask becomes a branch: the element is read if any lane
+ * wants it. */
+static LLVMValueRef uniform_load(cgl_t *g, const kir_expr_t *e,
+                                 bool is_masked) {
+  const kir_buffer_t *b = e->u.buffer;
+  LLVMTypeRef type = cgl_storage_type(g, b->dtype);
+  LLVMBasicBlockRef blocks[2] = {NULL, NULL}, join = NULL;
+  if (is_masked) {
+    LLVMValueRef mask[1] = {g->mask};
+    LLVMValueRef any = cgl_intrinsic(g, "llvm.vector.reduce.or", mask, 1);
+    blocks[0] = LLVMAppendBasicBlockInContext(g->context, g->function, "any");
+    join = LLVMAppendBasicBlockInContext(g->context, g->function, "join");
+    blocks[1] = LLVMGetInsertBlock(g->builder);
+    LLVMBuildCondBr(g->builder, any, blocks[0], join);
+    LLVMPositionBuilderAtEnd(g->builder, blocks[0]);
+  }
+  size_t mark = cgl_memo_mark(g);
+  bool varies = false; /* as in l - l */
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    varies |= cgl_is_varying(g, e->args[i]);
+  }
+  LLVMValueRef p =
+      varies ? lane0_address(g, b, e->arg_count, e->args)
+             : element_address(g, b, offset(g, b, e->arg_count, e->args));
+  LLVMValueRef v = LLVMBuildLoad2(g->builder, type, p, "");
+  LLVMSetAlignment(v, alignment(b));
+  if (is_masked) {
+    cgl_memo_release(g, mark);
+    blocks[0] = LLVMGetInsertBlock(g->builder);
+    LLVMBuildBr(g->builder, join);
+    LLVMPositionBuilderAtEnd(g->builder, join);
+    LLVMValueRef values[2] = {v, LLVMConstNull(type)};
+    v = LLVMBuildPhi(g->builder, type, "");
+    LLVMAddIncoming(v, values, blocks, 2);
+  }
+  v = cgl_decode(g, b->dtype, v);
+  return varies ? cgl_widen(g, v) : v;
+}
+
 LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e) {
   const kir_buffer_t *b = e->u.buffer;
   if (b->space == KIR_REGISTER) return register_load(g, e);
   access_t a = classify(g, e->arg_count, e->args);
   LLVMTypeRef type = cgl_storage_type(g, b->dtype);
   bool is_masked = g->mask != NULL && !e->is_safe && !g->at_lane0;
-  if (a.kind == ACCESS_UNIFORM && !is_masked) {
-    LLVMValueRef at = offset(g, b, e->arg_count, e->args);
-    LLVMValueRef v =
-        LLVMBuildLoad2(g->builder, type, element_address(g, b, at), "");
-    LLVMSetAlignment(v, alignment(b));
-    return cgl_decode(g, b->dtype, v);
-  }
+  if (a.kind == ACCESS_UNIFORM) return uniform_load(g, e, is_masked);
   LLVMTypeRef wide = LLVMVectorType(type, g->lanes);
   LLVMValueRef zero = LLVMConstNull(wide);
   LLVMValueRef align = LLVMConstInt(g->i32, alignment(b), 0);

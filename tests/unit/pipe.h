@@ -34,6 +34,7 @@ typedef struct pipe_way {
   bool serial;          /* --plan=serial */
   bool is_kir;          /* kernels interpreted, blocks backwards */
   uint32_t threads;     /* 0: one */
+  bool asserts;         /* --checks=all */
 } pipe_way_t;
 
 #define PIPE_ALL_OFF                                                          \
@@ -231,7 +232,8 @@ static void pipe_build(td_task_t *task, const char *tir,
   td_arena_t *arena = &task->arena;
   tir_module_t *m = pipe_read(task, tir);
   pass_options_t options = {.verify = way->is_kir ? 2 : 1,
-                            .disabled = way->off, .plan_serial = way->serial};
+                            .disabled = way->off, .plan_serial = way->serial,
+                            .checks = way->asserts ? 2 : 1};
   pass_state_t state = {.task = task, .options = &options};
   const ir_target_t *target = way->target == NULL
                                   ? ir_target_host()
@@ -251,7 +253,8 @@ static void pipe_build(td_task_t *task, const char *tir,
   }
   pass_share_params(task, arena, m, &out->kernels,
                     (mem_layout_t *const *)(const void *)layouts);
-  cg_plan_input_t in = {.module = m, .target = target->name};
+  cg_plan_input_t in = {.module = m, .target = target->name,
+                        .checks_all = way->asserts};
   cg_kernel_t *rows = TD_NEW_ARRAY(arena, cg_kernel_t, kernels->count + 1);
   for (uint32_t k = 0; k < kernels->count; k++) {
     rows[k] = (cg_kernel_t){
@@ -360,11 +363,13 @@ static hal_arg_t *pipe_args(td_task_t *task, const plan_entry_t *e,
   return args;
 }
 
+/* Arguments that were not given stay unset. */
 static hal_arg_t *pipe_copy_args(td_task_t *task, const plan_entry_t *e,
                                  const hal_arg_t *from) {
   hal_arg_t *args = TD_NEW_ARRAY(&task->arena, hal_arg_t, e->slot_count + 1);
   for (uint32_t s = 0; s < e->slot_count; s++) {
     args[s] = from[s];
+    if (from[s].data == NULL) continue;
     size_t bytes = pipe_count(&from[s]) * td_dtype_bytes(from[s].dtype);
     args[s].data = td_arena_alloc(&task->arena, bytes + 16);
     memcpy(args[s].data, from[s].data, bytes);
@@ -385,7 +390,9 @@ static pipe_result_t pipe_run(td_task_t *task, const pipe_built_t *built,
   const plan_entry_t *e = &built->plan->entries[entry];
   hal_exec_t *x = hal_exec_create(task, &task->arena, built->device,
                                   built->program, built->plan, entry);
-  hal_exec_options_t o = {.checks = HAL_CHECKS_ENTRY, .poison = true};
+  hal_exec_options_t o = {.poison = true,
+                          .checks = built->way->asserts ? HAL_CHECKS_ALL
+                                                        : HAL_CHECKS_ENTRY};
   hal_arg_t *own = pipe_copy_args(task, e, args);
   pipe_result_t r = {TD_NEW_ARRAY(&task->arena, hal_arg_t, e->slot_count + 1)};
   if (!hal_exec_run(x, task, own, dims, &o)) {

@@ -319,6 +319,16 @@ static const pipe_program_t pipe_nests[] = {
      "}\n",
      PIPE_BOTH | PIPE_INEXACT | PIPE_FUNCTIONS, NULL,
      {"N=0", "N=1", "N=17", "N=300", NULL}},
+    {"still lanes",
+     "dim B = 1, C = 7\n"
+     "dyn N <= 40\n"
+     "export fn f(x: f32[B, C], id: i32[N] in C, n: i32[C] in N)\n"
+     "    -> (y: f32[N], z: f32[N, C], w: i64[C]) {\n"
+     "  y[r] = sum[s in B where x[s, id[r]] > 0] x[s - s % 2, r % C]\n"
+     "  z[r, c] = if r < n[id[r]] then x[0, id[r]] else x[0, c]\n"
+     "  w[c] = sum[r in N where r < n[c]] 1\n"
+     "}\n",
+     PIPE_EVERY, NULL, {"N=1", "N=17", "N=40", NULL}},
     {"random numbers",
      "dyn N <= 300\n"
      "export fn f(s: i64) -> (a: f32[N, 7], b: f32[N]) {\n"
