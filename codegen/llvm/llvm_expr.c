@@ -225,8 +225,10 @@ static LLVMValueRef int_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
     case KIR_X_MUL: return LLVMBuildMul(g->builder, a, b, "");
     case KIR_X_DIV: case KIR_X_MOD: {
       /* lanes that do not count must not trap */
-      if (g->mask != NULL && cgl_is_vector(b)) {
-        b = LLVMBuildSelect(g->builder, g->mask, b,
+      if (g->mask != NULL && !LLVMIsConstant(b)) {
+        LLVMValueRef counts =
+            cgl_is_vector(b) ? g->mask : cgl_any_lane(g, g->mask);
+        b = LLVMBuildSelect(g->builder, counts, b,
                             cgl_const_int(g, g->i64, 1, b), "");
       }
       return floor_div(g, a, b, op == KIR_X_MOD);
@@ -524,6 +526,11 @@ LLVMValueRef cgl_intrinsic(cgl_t *g, const char *name, LLVMValueRef *args,
   LLVMTypeRef signature =
       LLVMIntrinsicGetType(g->context, id, &type, 1);
   return LLVMBuildCall2(g->builder, signature, f, args, count, "");
+}
+
+LLVMValueRef cgl_any_lane(cgl_t *g, LLVMValueRef c) {
+  if (!cgl_is_vector(c)) return c;
+  return cgl_intrinsic(g, "llvm.vector.reduce.or", &c, 1);
 }
 
 LLVMValueRef cgl_helper(cgl_t *g, const char *name, LLVMTypeRef result,

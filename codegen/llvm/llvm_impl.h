@@ -104,6 +104,8 @@ LLVMValueRef cgl_const_f32(cgl_t *g, float v, LLVMValueRef like);
 LLVMValueRef cgl_const_f64(cgl_t *g, double v, LLVMValueRef like);
 LLVMValueRef cgl_const_int(cgl_t *g, LLVMTypeRef element, int64_t v,
                            LLVMValueRef like);
+/* True if a bool, or any lane of a vector of them, is. */
+LLVMValueRef cgl_any_lane(cgl_t *g, LLVMValueRef c);
 /* Calls the overloaded intrinsic NAME at the type of args[0]. */
 LLVMValueRef cgl_intrinsic(cgl_t *g, const char *name, LLVMValueRef *args,
                            uint32_t count);

@@ -296,11 +296,6 @@ static LLVMValueRef pow_f32(cgl_t *g, LLVMValueRef x, LLVMValueRef y,
 /* Beyond this the two-part pi/2 loses the last bits: the helper takes over. */
 static const double sine_limit = 1e6;
 
-static LLVMValueRef any_lane(cgl_t *g, LLVMValueRef c) {
-  if (!cgl_is_vector(c)) return c;
-  return cgl_intrinsic(g, "llvm.vector.reduce.or", &c, 1);
-}
-
 static LLVMValueRef sine_core(cgl_t *g, LLVMValueRef x, bool is_cosine) {
   static const double sines[] = {0.99999999999999556,   -0.16666666666615132,
                                  0.0083333333236049415, -0.00019841263141634968,
@@ -343,7 +338,7 @@ static LLVMValueRef sine_f32(cgl_t *g, LLVMValueRef x, bool is_cosine) {
       LLVMAppendBasicBlockInContext(g->context, g->function, "large");
   LLVMBasicBlockRef join =
       LLVMAppendBasicBlockInContext(g->context, g->function, "join");
-  LLVMBuildCondBr(at, any_lane(g, large), slow, join);
+  LLVMBuildCondBr(at, cgl_any_lane(g, large), slow, join);
   LLVMPositionBuilderAtEnd(at, slow);
   LLVMValueRef exact = to_f32(
       g, cgl_helper(g, is_cosine ? "rcpu_cos" : "rcpu_sin", g->f64, &x64, 1));

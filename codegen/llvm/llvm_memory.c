@@ -270,8 +270,7 @@ static LLVMValueRef uniform_load(cgl_t *g, const kir_expr_t *e,
   LLVMTypeRef type = cgl_storage_type(g, b->dtype);
   LLVMBasicBlockRef blocks[2] = {NULL, NULL}, join = NULL;
   if (is_masked) {
-    LLVMValueRef mask[1] = {g->mask};
-    LLVMValueRef any = cgl_intrinsic(g, "llvm.vector.reduce.or", mask, 1);
+    LLVMValueRef any = cgl_any_lane(g, g->mask);
     blocks[0] = LLVMAppendBasicBlockInContext(g->context, g->function, "any");
     join = LLVMAppendBasicBlockInContext(g->context, g->function, "join");
     blocks[1] = LLVMGetInsertBlock(g->builder);

@@ -29,12 +29,13 @@ static void close_foreign(void *arg) {
 }
 
 /* The handful that this IR needs: registers out of allocas, algebra, loop
- * invariants. Vectors are spelled already, so no vectoriser runs. */
+ * invariants, loads and stores that repeat.  Vectors and unrolling are
+ * spelled already, so no pass looks for them; what loops do with their
+ * counters is the code generator's. */
 static const char pipeline[] =
-    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
-    "loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,"
-    "loop(loop-idiom,indvars),loop-unroll<O1>,"
-    "instcombine<no-verify-fixpoint>,loop-mssa(licm),dse,simplifycfg)";
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
+    "simplifycfg,loop-mssa(licm),gvn,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(licm),dse,simplifycfg)";
 
 const char *cgl_symbol(td_arena_t *arena, const kir_kernel_t *kernel) {
   size_t n = strlen(kernel->name);

@@ -111,6 +111,29 @@ TASK_TEST(test_conditions) {
   lab_check(task, text, DIMS(50));
 }
 
+TASK_TEST(test_idle_lanes) {
+  UNUSED_ARG;
+  /* what all lanes share is neither read nor divided by if none counts, and
+     stays one value */
+  static const char text[] =
+      "kernel idle(in x: f32[N], in at: i64[N], in n: i64, out y: f32[16],\n"
+      "    inout z: i64[16]) dims(N in 0..100) {\n"
+      "  loop.lane l in 0 .. 16 {\n"
+      "    y[l] = 0.0\n"
+      "    if l < N { y[l] = x[at[0] % max(N, 1)] + x[0] }\n"
+      "    z[l] = select(l < N and l > 3, 7 / n[] + l % n[], z[l])\n"
+      "    if l < N { if at[0] > 2 { z[l] = at[N - 1] } else { z[l] = l } }\n"
+      "  }\n"
+      "}\n";
+  for (int64_t n = 0; n < 6; n++) {
+    lab_t lab;
+    lab_open(&lab, task, text, DIMS(n));
+    *(int64_t *)lab.data[2] = n;
+    lab_agree(&lab);
+    lab_close(&lab);
+  }
+}
+
 TASK_TEST(test_scratch) {
   UNUSED_ARG;
   /* local rows, register rows, folds, unrolling, nested block loops */
@@ -680,6 +703,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_elementwise),
       cmocka_unit_test(test_access),
       cmocka_unit_test(test_conditions),
+      cmocka_unit_test(test_idle_lanes),
       cmocka_unit_test(test_scratch),
       cmocka_unit_test(test_micro_kernel),
       cmocka_unit_test(test_memory_order),
