@@ -48,7 +48,7 @@ void drv_backend_kernels(drv_backend_t *b) {
                      &b->kernels);
 }
 
-/* ---- memory -------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------- */
 
 void drv_backend_memory(drv_backend_t *b) {
   drv_compile_t *c = b->c;
@@ -65,7 +65,7 @@ void drv_backend_memory(drv_backend_t *b) {
   b->layouts = (const mem_layout_t *const *)layouts;
 }
 
-/* ---- the plan ------------------------------------------------------------------- */
+/* ---- the plan ----------------------------------------------------------- */
 
 void drv_backend_plan(drv_backend_t *b, const drv_payloads_t *payloads) {
   drv_compile_t *c = b->c;

@@ -17,7 +17,7 @@ struct drv_cache {
   size_t count, capacity, bytes;
 };
 
-/* ---- objects ------------------------------------------------------------------ */
+/* ---- objects ------------------------------------------------------------ */
 
 drv_object_t *drv_object_create(tdsl_context_t *context, const void *data,
                                 size_t bytes) {
@@ -42,7 +42,7 @@ void drv_object_release(tdsl_context_t *context, drv_object_t *o) {
   drv_free(context, o, sizeof *o + o->bytes);
 }
 
-/* ---- the table ------------------------------------------------------------------ */
+/* ---- the table ---------------------------------------------------------- */
 
 drv_cache_t *drv_cache_create(tdsl_context_t *context) {
   drv_cache_t *c = drv_alloc(context, sizeof *c);

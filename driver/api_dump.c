@@ -32,7 +32,7 @@ typedef struct dump {
   bool prints_kir; /* *-all: which level goes out */
 } dump_t;
 
-/* ---- names ------------------------------------------------------------------ */
+/* ---- names -------------------------------------------------------------- */
 
 static void unknown_stage(td_task_t *task, tdsl_string_t stage) {
   td_diag_t *d = td_diag(task, TD_B11, TD_NO_LOC, "no stage is called '%.*s'",
@@ -74,7 +74,7 @@ static bool check_pass(dump_t *d, const char *name, pass_level_t level) {
   return false;
 }
 
-/* ---- texts ---------------------------------------------------------------------- */
+/* ---- texts -------------------------------------------------------------- */
 
 /* The name with or without the number in front, or that of the function. */
 static bool is_wanted(const dump_t *d, uint32_t k) {
@@ -153,7 +153,7 @@ static void print_memory(dump_t *d) {
   }
 }
 
-/* ---- stages ----------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------- */
 
 /* Text of a level after each pass that changed something. */
 static void see_pass(void *user, const char *pass, const char *text,

@@ -8,7 +8,7 @@
 #include "runtime/cpu/cpu_device.h"
 #endif
 
-/* ---- devices ------------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------ */
 
 static hal_device_t *make_device(td_task_t *task, tdsl_context_t *context,
                                  drv_hal_t kind) {
@@ -66,7 +66,7 @@ void drv_devices_close(tdsl_context_t *context) {
   context->cache = NULL;
 }
 
-/* ---- programs ------------------------------------------------------------------- */
+/* ---- programs ----------------------------------------------------------- */
 
 /* The program takes the references over as they are made. */
 static void take_objects(tdsl_program_t *p, const drv_payloads_t *payloads) {
@@ -120,7 +120,7 @@ void drv_program_unload(tdsl_program_t *p) {
   p->object_count = 0;
 }
 
-/* ---- runs ------------------------------------------------------------------------ */
+/* ---- runs --------------------------------------------------------------- */
 
 /* Results that the host has not bound get memory that it may keep. Dims that
  * cannot be told are left to hal_bind, which reports them. */

@@ -71,7 +71,7 @@ static bool device_fill(hal_device_t *device, td_task_t *task, void *to,
   return true;
 }
 
-/* ---- programs ------------------------------------------------------------------ */
+/* ---- programs ----------------------------------------------------------- */
 
 typedef struct load_call {
   hal_program_t *program;

@@ -8,7 +8,7 @@
 
 #include "runtime/base/num.h"
 
-/* ---- the checkpoint as the front end sees it -------------------------------- */
+/* ---- the checkpoint as the front end sees it ---------------------------- */
 
 static const bind_tensor_t *get_tensor(void *user, size_t i) {
   const drv_source_t *s = user;
@@ -43,7 +43,7 @@ void drv_source_init(drv_source_t *s, td_arena_t *arena,
   s->source = (bind_source_t){n, get_tensor, find_tensor, s};
 }
 
-/* ---- what a program keeps ------------------------------------------------------ */
+/* ---- what a program keeps ----------------------------------------------- */
 
 void drv_stores_close(tdsl_program_t *p) {
   for (drv_store_t *s = p->stores; s != NULL; s = s->next) {
@@ -75,7 +75,7 @@ static drv_store_t *open_store(td_task_t *task, tdsl_program_t *p,
   return s;
 }
 
-/* ---- one leaf ------------------------------------------------------------------- */
+/* ---- one leaf ----------------------------------------------------------- */
 
 typedef struct binder {
   td_task_t *task;
@@ -211,7 +211,7 @@ static tdsl_buffer_t *take_leaf(binder_t *b, const bind_leaf_t *leaf,
   return row.buffer;
 }
 
-/* ---- an entry's leaves ------------------------------------------------------------ */
+/* ---- an entry's leaves -------------------------------------------------- */
 
 static int64_t slot_of(const plan_entry_t *e, const char *path) {
   for (uint32_t s = 0; s < e->slot_count; s++) {
@@ -278,7 +278,7 @@ void drv_weights_release(tdsl_executable_t *exe) {
   exe->weights = NULL;
 }
 
-/* ---- public -------------------------------------------------------------------------- */
+/* ---- public ------------------------------------------------------------- */
 
 typedef struct weights_call {
   tdsl_executable_t *exe;

@@ -210,7 +210,7 @@ void cli_desc_free(tdsl_compile_desc_t *desc) {
   desc->axes = NULL;
 }
 
-/* ---- input ------------------------------------------------------------------------ */
+/* ---- input -------------------------------------------------------------- */
 
 static void append(cli_buffer_t *t, const char *data, size_t length) {
   if (t->length + length + 1 > t->capacity) {

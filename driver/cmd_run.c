@@ -193,7 +193,9 @@ static int run_test(cli_t *cli, cli_job_t *job, const tdsl_entry_t *entry) {
   if (code == CLI_OK) {
     code = cli_end(cli, tdsl_run_create(exe, &run, &error), &error);
   }
-  if (code == CLI_OK) code = cli_end(cli, tdsl_run_execute(run, &error), &error);
+  if (code == CLI_OK) {
+    code = cli_end(cli, tdsl_run_execute(run, &error), &error);
+  }
   tdsl_run_destroy(run);
   tdsl_executable_release(exe);
   return code;

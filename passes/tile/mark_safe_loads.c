@@ -72,15 +72,24 @@ static bool is_in_bounds(safe_t *s, const kir_expr_t *e) {
   return true;
 }
 
-static void visit_expr(safe_t *s, kir_expr_t *e) {
-  if (e->arg_count == 0 && e->op != KIR_X_LOAD) return;
-  if (td_map_get_u64(&s->seen, key_of(e)) != NULL) return;
-  td_map_put_u64(&s->seen, key_of(e), e);
-  for (uint32_t i = 0; i < e->arg_count; i++) visit_expr(s, e->args[i]);
-  if (e->op != KIR_X_LOAD || e->is_safe) return;
-  if (e->u.buffer->space == KIR_REGISTER || !is_in_bounds(s, e)) return;
-  e->is_safe = true;
-  s->has_changed = true;
+/* Facts are the same for all of it, so any order does; a stack of our own,
+ * since sums of a million terms are one chain. */
+static void visit_expr(safe_t *s, kir_expr_t *root) {
+  TD_VEC(kir_expr_t *) stack = {0};
+  td_vec_push(s->seen.arena, &stack, root);
+  while (stack.length > 0) {
+    kir_expr_t *e = td_vec_pop(&stack);
+    if (e->arg_count == 0 && e->op != KIR_X_LOAD) continue;
+    if (td_map_get_u64(&s->seen, key_of(e)) != NULL) continue;
+    td_map_put_u64(&s->seen, key_of(e), e);
+    for (uint32_t i = 0; i < e->arg_count; i++) {
+      td_vec_push(s->seen.arena, &stack, e->args[i]);
+    }
+    if (e->op != KIR_X_LOAD || e->is_safe) continue;
+    if (e->u.buffer->space == KIR_REGISTER || !is_in_bounds(s, e)) continue;
+    e->is_safe = true;
+    s->has_changed = true;
+  }
 }
 
 /* hi - lo is a multiple of the step, so that var + step <= hi. */
