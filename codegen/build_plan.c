@@ -25,7 +25,7 @@ static uint64_t key_of(const void *p) {
   return (uint64_t)(uintptr_t)p;
 }
 
-/* ---- variables and slots ------------------------------------------------- */
+/* ---- variables and slots ------------------------------------------------ */
 
 static void add_var(builder_t *b, const ix_symbol_t *s, bool is_loop) {
   plan_var_t row = {.name = s->name, .is_loop = is_loop, .loc = s->loc,
@@ -136,7 +136,7 @@ static void add_slots(builder_t *b) {
   }
 }
 
-/* ---- buffers ------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------ */
 
 static void add_buffers(builder_t *b) {
   plan_entry_t *e = b->entry;
@@ -171,7 +171,7 @@ static uint32_t buffer_of(builder_t *b, const tir_value_t *v) {
   return i;
 }
 
-/* ---- steps --------------------------------------------------------------- */
+/* ---- steps -------------------------------------------------------------- */
 
 static plan_step_t *add_step(builder_t *b, plan_step_kind_t kind,
                              td_loc_t loc) {
@@ -282,7 +282,7 @@ static void add_block(builder_t *b, const tir_block_t *block) {
   }
 }
 
-/* ---- lives --------------------------------------------------------------- */
+/* ---- lives -------------------------------------------------------------- */
 
 static void note_use(plan_entry_t *e, uint32_t buffer, uint32_t step) {
   plan_buffer_t *b = &e->buffers[buffer];
@@ -325,7 +325,7 @@ static void note_lives(builder_t *b) {
   }
 }
 
-/* ---- kernels ------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------ */
 
 static const tir_node_t *find_update(const tir_block_t *block,
                                      uint32_t group) {
@@ -348,7 +348,7 @@ static void note_kept(const cg_kernel_t *k, plan_kernel_t *out) {
   }
 }
 
-/* ---- flops -------------------------------------------------------------------- */
+/* ---- flops -------------------------------------------------------------- */
 
 /* One for each arithmetic operation on floats that a tuple makes, functions
  * included; a sum's addition is one more. */

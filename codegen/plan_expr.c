@@ -58,7 +58,7 @@ plan_expr_t cg_plan_poly(td_task_t *task, td_arena_t *arena,
   return e;
 }
 
-/* ---- conditions ---------------------------------------------------------- */
+/* ---- conditions --------------------------------------------------------- */
 
 static plan_x_t op_of(td_task_t *task, tir_x_t op) {
   switch ((int)op) {

@@ -16,7 +16,7 @@ typedef struct replace {
   kir_walker_t walker;
 } replace_t;
 
-/* ---- one dim for all ------------------------------------------------------- */
+/* ---- one dim for all ---------------------------------------------------- */
 
 typedef struct flat {
   kir_kernel_t *kernel;
@@ -84,7 +84,7 @@ static bool is_same_view(const kir_buffer_t *a, const kir_buffer_t *b) {
   return true;
 }
 
-/* ---- two parameters to one --------------------------------------------------- */
+/* ---- two parameters to one ---------------------------------------------- */
 
 /* Expressions are shared and otherwise immutable; the kernel is this pass's
  * alone, and every mention changes. */

@@ -60,7 +60,7 @@ bool plan_eval(const plan_expr_t *e, const plan_env_t *env, int64_t *out);
 bool plan_eval_number(const plan_expr_t *e, const plan_env_t *env,
                       plan_number_t *out);
 
-/* ---- what an entry needs ------------------------------------------------- */
+/* ---- what an entry needs ------------------------------------------------ */
 
 typedef struct plan_var {
   const char *name;
@@ -107,7 +107,7 @@ typedef struct plan_require {
   td_loc_t loc;
 } plan_require_t;
 
-/* ---- buffers ------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------ */
 
 typedef enum plan_place {
   PLAN_AT_SLOT,     /* the caller's (or an output's) memory */
@@ -128,7 +128,7 @@ typedef struct plan_buffer {
   uint32_t first_step, last_step;
 } plan_buffer_t;
 
-/* ---- kernels ------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------ */
 
 typedef enum plan_payload {
   PLAN_PAYLOAD_OBJECT,  /* machine code, ELF relocatable */
@@ -165,7 +165,7 @@ typedef struct plan_kernel {
   td_loc_t loc;
 } plan_kernel_t;
 
-/* ---- steps --------------------------------------------------------------- */
+/* ---- steps -------------------------------------------------------------- */
 
 typedef enum plan_step_kind {
 #define PLAN_STEP(id, ...) PLAN_STEP_##id,
@@ -228,7 +228,7 @@ struct plan {
   plan_entry_t *entries;
 };
 
-/* ---- building, text, verification, ledger ---------------------------------*/
+/* ---- building, text, verification, ledger ------------------------------- */
 
 /* Postfix builder helpers: literals and combination in an arena. */
 plan_expr_t plan_const(td_arena_t *, int64_t value);

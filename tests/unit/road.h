@@ -100,7 +100,7 @@ static inline plan_t *road_compile(td_task_t *task, const char *text,
   return plan;
 }
 
-/* ---- data ----------------------------------------------------------------- */
+/* ---- data --------------------------------------------------------------- */
 
 static inline size_t road_count(const hal_arg_t *a) {
   size_t n = 1;

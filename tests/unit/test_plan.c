@@ -115,7 +115,7 @@ static plan_t *base_plan(td_task_t *task) {
   return plan;
 }
 
-/* ---- text ---------------------------------------------------------------- */
+/* ---- text --------------------------------------------------------------- */
 
 TASK_TEST(round_trip) {
   UNUSED_ARG;
@@ -239,7 +239,7 @@ TASK_TEST(deep_and_long) {
   td_buf_free(&b);
 }
 
-/* ---- verification -------------------------------------------------------- */
+/* ---- verification ------------------------------------------------------- */
 
 typedef void (*mutate_t)(td_task_t *task, plan_t *plan);
 
@@ -441,7 +441,7 @@ TASK_TEST(ours) {
   td_task_free(&own);
 }
 
-/* ---- ledger and chart ------------------------------------------------------ */
+/* ---- ledger and chart --------------------------------------------------- */
 
 TASK_TEST(totals) {
   UNUSED_ARG;
