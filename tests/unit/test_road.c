@@ -425,6 +425,73 @@ TASK_TEST(peak) {
   device->vtable->destroy(device);
 }
 
+/* ---- threads ------------------------------------------------------------ */
+
+typedef struct runner {
+  td_thread_t thread;
+  hal_device_t *device;
+  hal_program_t *program;
+  const plan_t *plan;
+  int64_t rows;
+  int bad; /* answers that were wrong */
+} runner_t;
+
+/* y[t] is 7 times the largest of row t; row t holds t + i. */
+static void run_rows(td_task_t *task, void *arg) {
+  runner_t *r = arg;
+  const plan_entry_t *e = &r->plan->entries[0];
+  hal_exec_t *x = hal_exec_create(task, &task->arena, r->device, r->program,
+                                  r->plan, 0);
+  hal_arg_t *args = road_args(task, e, &r->rows);
+  float *in = args[0].data;
+  for (int64_t i = 0; i < r->rows * 7; i++) {
+    in[i] = (float)(i / 7 + i % 7);
+  }
+  for (int n = 0; n < 50; n++) {
+    bool ok = hal_exec_run(x, task, args, NULL, NULL);
+    const float *out = hal_exec_get(x, 1)->data;
+    for (int64_t t = 0; t < r->rows; t++) {
+      r->bad += !ok || out[t] != (float)(7 * (t + 6));
+    }
+  }
+  hal_exec_destroy(x);
+}
+
+static void run_thread(void *arg) {
+  runner_t *r = arg;
+  td_task_t task;
+  td_task_init(&task, NULL);
+  if (td_task_run(&task, run_rows, r) != TDSL_STATUS_OK) r->bad++;
+  td_task_free(&task);
+}
+
+/* One program, one device, an executor for each thread. */
+TASK_TEST(threads) {
+  UNUSED_ARG;
+  static const char text[] =
+    "func @f(in a: f32[T, 7], out y: f32[T])\n  dims(T in 0..1000) {\n"
+    "  %s: f32[T] = reduce.max [t in T; i in 7] %a[t, i]\n"
+    "  %b: f32[T, 7] = map [t in T, i in 7] mul(%s[t], cast.f32(add(i, 1)))\n"
+    "  %y: f32[T] = reduce.max [t in T; i in 7] %b[t, i]\n"
+    "  return y = %y\n}\n";
+  hal_device_t *device = rcpu_device_create(task, 2);
+  plan_t *plan = road_compile(task, text, (road_mode_t){.no_passes = true});
+  hal_program_t *program = device->vtable->load(device, task, plan);
+  runner_t runners[4];
+  for (int i = 0; i < 4; i++) {
+    runners[i] = (runner_t){.device = device, .program = program,
+                            .plan = plan, .rows = 100 + 211 * i};
+    assert_true(td_thread_start(&runners[i].thread, run_thread, &runners[i],
+                                0));
+  }
+  for (int i = 0; i < 4; i++) {
+    td_thread_join(&runners[i].thread);
+    assert_int_equal(runners[i].bad, 0);
+  }
+  device->vtable->unload(device, program);
+  device->vtable->destroy(device);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(chain),        cmocka_unit_test(swap),
@@ -434,7 +501,7 @@ int main(void) {
       cmocka_unit_test(nested),       cmocka_unit_test(zero_trips),
       cmocka_unit_test(in_place),     cmocka_unit_test(not_in_place),
       cmocka_unit_test(reuse),        cmocka_unit_test(peak),
-      cmocka_unit_test(residual),
+      cmocka_unit_test(residual),     cmocka_unit_test(threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
