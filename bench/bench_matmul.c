@@ -34,10 +34,9 @@ static void write_kernel(td_buf_t *out, shape_t s) {
       "    dims(M in 1..100000, N in 1..100000, K in 1..100000) {\n"
       "  loop.block i0 in 0 .. M step %d { loop.block j0 in 0 .. N step %d {\n"
       "    alloc local bp: f32[%d, %d, %d]\n"
-      "    alloc local ap: f32[%d, %d, %d]\n"
+      "    alloc local ap: f32[%d, %d]\n"
       "    alloc local ct: f32[%d, %d, %d, %d]\n",
-      s.mc, s.nc, s.nc / s.nr, s.kc, s.nr, s.mc / s.mr, s.kc, s.mr,
-      s.mc / s.mr, s.nc / s.nr, s.mr, s.nr);
+      s.mc, s.nc, s.nc / s.nr, s.kc, s.nr, s.mc, s.kc + 16, s.mc / s.mr, s.nc / s.nr, s.mr, s.nr);
   td_buf_printf(out,
       "    let rows: i64 = min(M - i0, %d)\n"
       "    let cols: i64 = min(N - j0, %d)\n"
@@ -61,22 +60,23 @@ static void write_kernel(td_buf_t *out, shape_t s) {
       "        }\n"
       "      }\n",
       s.nr, s.nr, lanes, s.nr, lanes, s.nr, s.nr);
-  /* pack A: lanes run along the depth, which is contiguous in memory */
+  /* A stays in rows, 16 elements longer than the depth: rows that lie a
+   * power of two apart would meet in one set of the cache */
   td_buf_printf(out,
-      "      loop.serial ip in 0 .. ips { loop.serial i in 0 .. %d {\n"
-      "        if ip * %d + i < rows {\n"
+      "      loop.serial i in 0 .. ips * %d {\n"
+      "        if i < rows {\n"
       "          loop.serial k in 0 .. depth / 16 * 16 step 16 {\n"
       "            loop.lane l in 0 .. 16 {\n"
-      "            ap[ip, k + l, i] = a[i0 + ip * %d + i, k0 + k + l]\n"
+      "            ap[i, k + l] = a[i0 + i, k0 + k + l]\n"
       "          } }\n"
       "          loop.serial k in depth / 16 * 16 .. depth {\n"
-      "            ap[ip, k, i] = a[i0 + ip * %d + i, k0 + k]\n"
+      "            ap[i, k] = a[i0 + i, k0 + k]\n"
       "          }\n"
       "        } else {\n"
-      "          loop.serial k in 0 .. depth { ap[ip, k, i] = 0.0 }\n"
+      "          loop.serial k in 0 .. depth { ap[i, k] = 0.0 }\n"
       "        }\n"
-      "      } }\n",
-      s.mr, s.mr, s.mr, s.mr);
+      "      }\n",
+      s.mr);
   td_buf_printf(out,
       "      loop.serial jp in 0 .. jps { loop.serial ip in 0 .. ips {\n"
       "        alloc register acc: f32[%d, %d]\n"
@@ -90,7 +90,8 @@ static void write_kernel(td_buf_t *out, shape_t s) {
       "        }\n"
       "        loop.serial k in 0 .. depth {\n"
       "          loop.unroll i in 0 .. %d { loop.lane l in 0 .. %d {\n"
-      "            acc[i, l] = fma(ap[ip, k, i], bp[jp, k, l], acc[i, l])\n"
+      "            acc[i, l] = fma(ap[ip * %d + i, k], bp[jp, k, l],\n"
+      "                          acc[i, l])\n"
       "          } }\n"
       "        }\n"
       "        loop.unroll i in 0 .. %d { loop.lane l in 0 .. %d {\n"
@@ -98,7 +99,7 @@ static void write_kernel(td_buf_t *out, shape_t s) {
       "        } }\n"
       "      } }\n"
       "    }\n",
-      s.mr, lanes, s.mr, lanes, s.mr, lanes, s.mr, lanes, s.mr, lanes);
+      s.mr, lanes, s.mr, lanes, s.mr, lanes, s.mr, lanes, s.mr, s.mr, lanes);
   td_buf_printf(out,
       "    loop.serial i in 0 .. rows { loop.serial jp in 0 .. jps {\n"
       "      loop.lane l in 0 .. %d where jp * %d + l < cols {\n"
