@@ -5,7 +5,9 @@
  *   x * 1 of integers, x * 1, x / 1, x - 0 of floats.
  * Needs: verified TIR.
  * Guarantees: nothing that can change a bit: no x + 0.0, no x * 0, no
- *   function whose value is a matter of the target (exp, log ...).
+ *   function whose value is a matter of the target (exp, log ...).  A product
+ *   that its sum adds with one rounding stays one; where a factor 1 goes, the
+ *   sum adds what is left with `add`.
  * Class: bitwise.
  * Ends because: one bottom-up walk of each expression.
  * Ledgers: compute. */
@@ -139,7 +141,60 @@ static tir_expr_t *fold(void *user, tir_expr_t *e) {
                                     : fold_int(arena, e);
 }
 
+typedef struct folding {
+  td_arena_t *arena;
+  bool has_changed;
+} folding_t;
+
+/* fma(x, 1, acc) has the bits of x + acc, but fma(x, y, acc) not those of
+ * round(x * y) + acc: the product at the root is no ordinary one. */
+static bool fold_product(tir_node_t *n, tir_expr_t *fresh[2]) {
+  for (int i = 0; i < 2; i++) {
+    if (!is_real(fresh[i], 1) && !is_int(fresh[i], 1)) continue;
+    n->body = fresh[1 - i];
+    n->is_fma = false;
+    return true;
+  }
+  return false;
+}
+
+static void fold_node(void *user, tir_func_t *func, tir_block_t *block,
+                      tir_node_t *n) {
+  (void)func;
+  (void)block;
+  folding_t *f = user;
+  uint32_t count = tir_node_expr_count(n);
+  if (count == 0) return;
+  td_arena_t scratch;
+  td_arena_init(&scratch, f->arena->task);
+  tir_interner_t interner;
+  tir_interner_init(&interner, &scratch);
+  tir_rewriter_t rewriter;
+  tir_rewriter_init(&rewriter, f->arena, fold, f->arena);
+  for (uint32_t i = 0; i < count; i++) {
+    tir_expr_t **slot = tir_node_expr(n, i), *old = *slot, *fresh;
+    if (slot == &n->body && n->is_fma && old->op == TIR_X_MUL) {
+      tir_expr_t *factors[2] = {tir_rewrite_into(&rewriter, old->args[0]),
+                                tir_rewrite_into(&rewriter, old->args[1])};
+      if (fold_product(n, factors)) {
+        f->has_changed = true;
+        continue;
+      }
+      fresh = tir_op(f->arena, TIR_X_MUL, old->type, 2, factors);
+      fresh->loc = old->loc;
+    } else {
+      fresh = tir_rewrite_into(&rewriter, old);
+    }
+    if (tir_intern(&interner, fresh) == tir_intern(&interner, old)) continue;
+    *slot = fresh;
+    f->has_changed = true;
+  }
+  td_arena_free_all(&scratch);
+}
+
 bool pass_fold_constants(pass_state_t *state, tir_module_t *module) {
   (void)state;
-  return tensor_rewrite_all(module, fold, module->arena);
+  folding_t f = {module->arena, false};
+  tensor_each_node(module, fold_node, &f);
+  return f.has_changed;
 }

@@ -215,6 +215,8 @@ static void fuse_block(fuse_t *f, tir_block_t *block) {
       continue; /* its bounds read few scalars */
     }
     f->block = block;
+    /* a product that comes in by a load was rounded when it was stored */
+    if (n->is_fma && n->body->op != TIR_X_MUL) n->is_fma = false;
     reading_t r = {f, n, i, 0};
     for (uint32_t k = 0; k < tir_node_expr_count(n); k++) {
       r.size += tir_expr_size(&f->scratch, *tir_node_expr(n, k));

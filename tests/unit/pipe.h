@@ -140,7 +140,7 @@ static void pipe_show(td_task_t *task) {
 }
 
 /* TIR of a program as text, NULL after diagnostics. */
-static const char *pipe_lower(td_task_t *task, const char *name,
+static inline const char *pipe_lower(td_task_t *task, const char *name,
                               const char *text, pipe_source_t *source) {
   uint32_t file = td_sources_add(task, name, text, strlen(text));
   sem_options_t o = {.import = pipe_import, .user = source,
@@ -284,7 +284,7 @@ static void pipe_build(td_task_t *task, const char *tir,
   }
 }
 
-static void pipe_close(pipe_built_t *built) {
+static inline void pipe_close(pipe_built_t *built) {
   if (built->device == NULL) return;
   built->device->vtable->unload(built->device, built->program);
   built->device->vtable->destroy(built->device);
@@ -340,7 +340,7 @@ static void pipe_fill_arg(hal_arg_t *a, const plan_slot_t *s,
 }
 
 /* Arguments of an entry at given dims: inputs filled, outputs not set. */
-static hal_arg_t *pipe_args(td_task_t *task, const plan_entry_t *e,
+static inline hal_arg_t *pipe_args(td_task_t *task, const plan_entry_t *e,
                             const int64_t *dims, int64_t seed,
                             pipe_data_t kind) {
   td_arena_t *arena = &task->arena;
@@ -364,7 +364,7 @@ static hal_arg_t *pipe_args(td_task_t *task, const plan_entry_t *e,
 }
 
 /* Arguments that were not given stay unset. */
-static hal_arg_t *pipe_copy_args(td_task_t *task, const plan_entry_t *e,
+static inline hal_arg_t *pipe_copy_args(td_task_t *task, const plan_entry_t *e,
                                  const hal_arg_t *from) {
   hal_arg_t *args = TD_NEW_ARRAY(&task->arena, hal_arg_t, e->slot_count + 1);
   for (uint32_t s = 0; s < e->slot_count; s++) {
@@ -413,7 +413,7 @@ static pipe_result_t pipe_run(td_task_t *task, const pipe_built_t *built,
   return r;
 }
 
-static pipe_result_t pipe_reference(td_task_t *task, const tir_module_t *m,
+static inline pipe_result_t pipe_reference(td_task_t *task, const tir_module_t *m,
                                     uint32_t entry, const int64_t *dims,
                                     const hal_arg_t *args) {
   const tir_func_t *f = m->funcs[entry];
@@ -453,7 +453,7 @@ static bool pipe_is_same(tdsl_dtype_t dtype, const char *a, const char *b) {
 }
 
 /* tolerance 0: equal bits; else a part of the largest magnitude. */
-static bool pipe_compare(td_task_t *task, const plan_entry_t *e,
+static inline bool pipe_compare(td_task_t *task, const plan_entry_t *e,
                          const pipe_result_t *want, const pipe_result_t *got,
                          double tolerance, const char *label) {
   (void)task;

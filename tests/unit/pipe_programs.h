@@ -159,6 +159,17 @@ static const pipe_program_t pipe_products[] = {
      "  y[t, h, e] = c[t, h, e] + b[t, 3 - h, e]\n"
      "}\n",
      PIPE_BOTH, NULL, {"T=1", "T=17", "T=40", NULL}},
+    {"neutral factor",
+     "dyn M <= 30, N <= 40, K <= 30\n"
+     "export fn f(a: f32[M, K], b: f32[K, N])\n"
+     "    -> (x: f32[M], y: f32[M, N], z: f32[M], w: f32[M]) {\n"
+     "  p[m, k] = a[m, k] * a[m, K - 1 - k]\n"
+     "  x[m] = sum[k] p[m, k] * 1.0\n"
+     "  y[m, n] = sum[k] 1.0 * (a[m, k] * b[k, n])\n"
+     "  z[m] = sum[k] (if k >= 0 then a[m, k] * a[m, k] else 0.0)\n"
+     "  w[m] = sum[k] (a[m, k] * a[m, k] - 0.0)\n"
+     "}\n",
+     PIPE_BOTH, NULL, {"M=17 N=33 K=29", "M=1 N=40 K=30", NULL}},
     {"three factors",
      "dyn M <= 30, N <= 40, K <= 30\n"
      "export fn f(a: f32[M, K], b: f32[K, N], c: f32[K])\n"
