@@ -93,6 +93,7 @@ bool drv_program_load(tdsl_program_t *p, drv_compile_t *c) {
   if (!drv_backend_init(b, c)) return false;
   p->hal = drv_device_open(c->task, c->context, c->device.hal);
   if (p->hal == NULL) return false;
+  if (!drv_checked_keep(p, c)) return false;
   drv_backend_tensor(b);
   drv_backend_kernels(b);
   drv_backend_memory(b);
@@ -177,14 +178,16 @@ bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
     }
   }
   make_results(task, arena, run, e, args);
-  if (!hal_exec_run(run->exec, task, args, drv_entry_preset(arena, e, args),
-                    &options)) {
-    return false;
-  }
+  const int64_t *preset = drv_entry_preset(arena, e, args);
+  if (!drv_checked_run(task, run, args, preset)) return false;
+  if (!hal_exec_run(run->exec, task, args, preset, &options)) return false;
   const hal_stats_t *stats = hal_exec_stats(run->exec);
   run->stats.launch_count = stats->launches;
   run->stats.seconds = stats->seconds;
   run->stats.arena_bytes = stats->arena_bytes;
   run->stats.planned_bytes = stats->planned_bytes;
+  run->stats.read_bytes = stats->read_bytes;
+  run->stats.written_bytes = stats->written_bytes;
+  run->stats.flops = stats->flops;
   return true;
 }

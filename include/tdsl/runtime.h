@@ -160,6 +160,9 @@ typedef struct tdsl_run_stats_t {
   double seconds;
   uint64_t arena_bytes;       /* high-water mark of intermediates, measured */
   uint64_t planned_bytes;     /* what the plan predicted for these dims */
+  /* Ledgers of the kernels launched: unique bytes of their buffers, and
+     floating-point operations.  0 on devices that run no kernels. */
+  uint64_t read_bytes, written_bytes, flops;
 } tdsl_run_stats_t;
 
 TDSL_API tdsl_status_t tdsl_run_get_stats(const tdsl_run_t *run,

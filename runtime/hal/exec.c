@@ -208,6 +208,20 @@ static void touch(hal_exec_t *x, uint32_t buffer) {
   }
 }
 
+/* What the plan says a launch moves and computes; 0 where it leaves 64
+ * bits. */
+static void count_ledger(hal_exec_t *x, const plan_kernel_t *k,
+                         const plan_env_t *own) {
+  int64_t n;
+  if (plan_eval(&k->ledger.read_bytes, own, &n)) {
+    x->stats.read_bytes += (uint64_t)n;
+  }
+  if (plan_eval(&k->ledger.written_bytes, own, &n)) {
+    x->stats.written_bytes += (uint64_t)n;
+  }
+  if (plan_eval(&k->ledger.flops, own, &n)) x->stats.flops += (uint64_t)n;
+}
+
 static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
   const plan_kernel_t *k = &x->plan->kernels[s->kernel];
   plan_env_t env = {x->binding.vars, NULL};
@@ -238,6 +252,7 @@ static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
       .buffer_bytes = x->launch_sizes, .scalars = x->launch_scalars,
       .block_count = blocks, .scratch_bytes = (size_t)scratch};
   x->stats.launches++;
+  count_ledger(x, k, &own);
   uint64_t start = x->trace != NULL ? td_os_now_ns() : 0;
   if (!x->device->vtable->launch(x->device, x->program, task, &launch)) {
     return false;

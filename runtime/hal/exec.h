@@ -36,6 +36,8 @@ typedef struct hal_stats {
   /* End of the highest arena buffer that a step touched, in whole lines of 64
    * bytes; the plan's number for these dims. */
   uint64_t arena_bytes, planned_bytes;
+  /* Predicted by the kernels' ledgers, summed over the launches made. */
+  uint64_t read_bytes, written_bytes, flops;
   uint64_t device_bytes; /* held by the executor, outputs included */
 } hal_stats_t;
 
