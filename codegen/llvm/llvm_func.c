@@ -323,6 +323,8 @@ void cgl_kernel(cgl_t *g, const kir_kernel_t *kernel) {
   g->memo_log.length = 0;
   g->memo_loads.length = 0;
   g->depth = 0;
+  g->lane_values = NULL;
+  g->lane_pointers = NULL;
   g->lanes = 0;
   g->lane_var = NULL;
   g->mask = NULL;

@@ -47,6 +47,8 @@ typedef struct cgl {
   kir_walker_t trait_walker;     /* what is known is not walked again */
   td_map_t *buffer_bits;         /* kir_buffer_t* -> bit number + 1 */
   td_map_t *dim_values;          /* ix_poly_t* -> value, whole function */
+  /* stack room of llvm_masked.c, made when first needed */
+  LLVMValueRef lane_values, lane_pointers;
   uint32_t depth;                /* of choices and loads in each other */
   uint32_t emitted;              /* expressions, repetitions included */
 } cgl_t;
@@ -77,6 +79,20 @@ LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e);
 LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e);
 void cgl_store(cgl_t *g, const kir_stmt_t *s);
 void cgl_alloc(cgl_t *g, const kir_stmt_t *s);
+
+/* ---- llvm_masked.c ---- */
+/* One element a lane: the lanes' neighbours from `where` on, or where each
+ * lane of `where` points. */
+typedef struct cgl_place {
+  LLVMTypeRef element;
+  LLVMValueRef where;
+  uint32_t align; /* of an element */
+  LLVMValueRef mask;
+} cgl_place_t;
+
+/* Lanes that do not count read 0. */
+LLVMValueRef cgl_masked_load(cgl_t *g, const cgl_place_t *p);
+void cgl_masked_store(cgl_t *g, const cgl_place_t *p, LLVMValueRef bits);
 
 /* ---- llvm_convert.c: between stored bits and arithmetic values; scalars
  * and vectors alike ---- */

@@ -169,20 +169,8 @@ static LLVMValueRef lane_addresses(cgl_t *g, const kir_buffer_t *b,
   return element_address(g, b, at);
 }
 
-static LLVMValueRef all_lanes(cgl_t *g) {
-  if (g->mask != NULL) return g->mask;
+static LLVMValueRef no_mask(cgl_t *g) {
   return LLVMConstAllOnes(LLVMVectorType(g->i1, g->lanes));
-}
-
-static LLVMValueRef call_memory(cgl_t *g, const char *name,
-                                LLVMTypeRef *overload, uint32_t overloads,
-                                LLVMValueRef *args, uint32_t count) {
-  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
-  LLVMValueRef f =
-      LLVMGetIntrinsicDeclaration(g->module, id, overload, overloads);
-  LLVMTypeRef signature =
-      LLVMIntrinsicGetType(g->context, id, overload, overloads);
-  return LLVMBuildCall2(g->builder, signature, f, args, count, "");
 }
 
 /* ---- registers ----------------------------------------------------------- */
@@ -307,31 +295,20 @@ LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e) {
   LLVMTypeRef type = cgl_storage_type(g, b->dtype);
   bool is_masked = g->mask != NULL && !e->is_safe && !g->at_lane0;
   if (a.kind == ACCESS_UNIFORM) return uniform_load(g, e, is_masked);
-  LLVMTypeRef wide = LLVMVectorType(type, g->lanes);
-  LLVMValueRef zero = LLVMConstNull(wide);
-  LLVMValueRef align = LLVMConstInt(g->i32, alignment(b), 0);
+  cgl_place_t place = {.element = type, .align = alignment(b)};
+  place.mask = is_masked ? g->mask : no_mask(g);
   if (a.kind == ACCESS_CONTIGUOUS) {
-    LLVMValueRef p = lane0_address(g, b, e->arg_count, e->args);
+    place.where = lane0_address(g, b, e->arg_count, e->args);
     if (!is_masked) {
-      LLVMValueRef v = LLVMBuildLoad2(g->builder, wide, p, "");
-      LLVMSetAlignment(v, alignment(b));
+      LLVMTypeRef wide = LLVMVectorType(type, g->lanes);
+      LLVMValueRef v = LLVMBuildLoad2(g->builder, wide, place.where, "");
+      LLVMSetAlignment(v, place.align);
       return cgl_decode(g, b->dtype, v);
     }
-    LLVMValueRef args[4] = {p, align, g->mask, zero};
-    LLVMTypeRef overload[2] = {wide, g->ptr};
-    return cgl_decode(
-        g, b->dtype,
-        call_memory(g, "llvm.masked.load", overload, 2, args, 4));
+  } else {
+    place.where = lane_addresses(g, b, &a, e->arg_count, e->args);
   }
-  LLVMValueRef p = lane_addresses(g, b, &a, e->arg_count, e->args);
-  LLVMValueRef mask = is_masked ? g->mask
-                                : LLVMConstAllOnes(
-                                      LLVMVectorType(g->i1, g->lanes));
-  LLVMValueRef args[4] = {p, align, mask, zero};
-  LLVMTypeRef overload[2] = {wide, LLVMTypeOf(p)};
-  return cgl_decode(
-      g, b->dtype,
-      call_memory(g, "llvm.masked.gather", overload, 2, args, 4));
+  return cgl_decode(g, b->dtype, cgl_masked_load(g, &place));
 }
 
 void cgl_store(cgl_t *g, const kir_stmt_t *s) {
@@ -352,23 +329,20 @@ void cgl_store(cgl_t *g, const kir_stmt_t *s) {
   }
   LLVMValueRef bits =
       cgl_encode(g, b->dtype, cgl_widen(g, v), s->value->type);
-  LLVMValueRef align = LLVMConstInt(g->i32, alignment(b), 0);
+  cgl_place_t place = {.element = cgl_storage_type(g, b->dtype),
+                       .align = alignment(b)};
+  place.mask = g->mask != NULL ? g->mask : no_mask(g);
   if (a.kind == ACCESS_CONTIGUOUS) {
-    LLVMValueRef p = lane0_address(g, b, s->sub_count, s->subs);
+    place.where = lane0_address(g, b, s->sub_count, s->subs);
     if (g->mask == NULL) {
-      LLVMValueRef st = LLVMBuildStore(g->builder, bits, p);
-      LLVMSetAlignment(st, alignment(b));
+      LLVMValueRef st = LLVMBuildStore(g->builder, bits, place.where);
+      LLVMSetAlignment(st, place.align);
       return;
     }
-    LLVMValueRef args[4] = {bits, p, align, g->mask};
-    LLVMTypeRef overload[2] = {LLVMTypeOf(bits), g->ptr};
-    call_memory(g, "llvm.masked.store", overload, 2, args, 4);
-    return;
+  } else {
+    place.where = lane_addresses(g, b, &a, s->sub_count, s->subs);
   }
-  LLVMValueRef p = lane_addresses(g, b, &a, s->sub_count, s->subs);
-  LLVMValueRef args[4] = {bits, p, align, all_lanes(g)};
-  LLVMTypeRef overload[2] = {LLVMTypeOf(bits), LLVMTypeOf(p)};
-  call_memory(g, "llvm.masked.scatter", overload, 2, args, 4);
+  cgl_masked_store(g, &place, bits);
 }
 
 /* ---- fold: lane l takes lane l + n/2, then l + n/4, ... ------------------ */
