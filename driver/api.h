@@ -154,7 +154,7 @@ struct tdsl_program {
   td_arena_t arena;
   drv_device_t device;
   tdsl_checks_t checks;
-  tir_module_t *tir;   /* DRV_INTERP */
+  tir_module_t *tir;   /* DRV_INTERP, and checked programs */
   const plan_t *plan;  /* DRV_PLAN, and what follows */
   hal_device_t *hal;
   hal_program_t *loaded;
@@ -274,6 +274,12 @@ bool drv_run_interp(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
 /* Completes args by memory for results. */
 bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
                   hal_arg_t *args);
+/* Checked programs: keeps the tensor IR and lowers anew for the passes; runs
+ * the interpreter's checks in front of compiled code.  Both do nothing under
+ * other checks. */
+bool drv_checked_keep(tdsl_program_t *program, drv_compile_t *c);
+bool drv_checked_run(td_task_t *task, tdsl_run_t *run, const hal_arg_t *args,
+                     const int64_t *preset);
 
 /* Binds what the arguments given so far determine; bound says which.
  * Reports nothing. */
