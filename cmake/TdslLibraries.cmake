@@ -13,9 +13,7 @@ function(tdsl_find_library OUT HEADER LIBRARY PACKAGE)
   endif()
 endfunction()
 
-tdsl_find_library(TDSL_JANSSON jansson.h jansson libjansson-dev)
 tdsl_find_library(TDSL_XXHASH xxhash.h xxhash libxxhash-dev)
-set(TDSL_PCRE2 "")  # the tokenizer's; nothing links it yet
 
 if(TDSL_WITH_LLVM)
   find_program(TDSL_LLVM_CONFIG NAMES llvm-config-19 llvm-config-18
