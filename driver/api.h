@@ -21,6 +21,7 @@
 #include "ir/tir.h"
 #include "runtime/base/os.h"
 #include "runtime/hal/exec.h"
+#include "runtime/hal/trace.h"
 #include "runtime/io/config.h"
 #include "runtime/io/shards.h"
 #include "runtime/io/values.h"
@@ -260,6 +261,7 @@ struct tdsl_run {
   tdsl_buffer_t **results; /* OUT made by us; INOUT of interp:f64 */
   hal_binding_t binding; /* DRV_INTERP: tables of the entry check */
   hal_exec_t *exec;      /* DRV_PLAN; made by the first run */
+  hal_trace_t *trace;    /* NULL: not measured */
   bool has_run;
   tdsl_run_stats_t stats;
 };

@@ -168,7 +168,9 @@ bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
                   hal_arg_t *args) {
   const tdsl_program_t *p = run->exe->program;
   const plan_entry_t *e = &p->plans[run->exe->index];
-  hal_exec_options_t options = {.checks = drv_hal_checks(p->checks)};
+  hal_exec_options_t options = {.checks = drv_hal_checks(p->checks),
+                                .trace = run->trace};
+  if (p->device.hal == DRV_HAL_NULL) rnull_device_clear(p->hal);
   if (run->exec == NULL) {
     td_arena_attach(&run->arena, task);
     tdsl_status_t status = td_task_run(task, make_exec, run);
@@ -190,4 +192,66 @@ bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
   run->stats.written_bytes = stats->written_bytes;
   run->stats.flops = stats->flops;
   return true;
+}
+
+/* ---- traces ------------------------------------------------------------- */
+
+typedef struct trace_call {
+  tdsl_run_t *run;
+  bool is_on;
+  tdsl_text_fn_t text;
+  void *user;
+} trace_call_t;
+
+static void make_trace(td_task_t *task, void *arg) {
+  tdsl_run_t *run = arg;
+  (void)task;
+  hal_trace_t *trace = TD_NEW(&run->arena, hal_trace_t);
+  hal_trace_init(trace, &run->arena, run->exe->program->plan);
+  run->trace = trace;
+}
+
+static void set_trace_work(td_task_t *task, void *arg) {
+  trace_call_t *c = arg;
+  tdsl_run_t *run = c->run;
+  if (run->exe->program->plan == NULL) {
+    td_raise(task, TDSL_STATUS_UNAVAILABLE,
+             "the interpreter has no kernels to measure");
+  }
+  run->trace = NULL;
+  if (!c->is_on) return;
+  td_arena_attach(&run->arena, task);
+  tdsl_status_t status = td_task_run(task, make_trace, run);
+  td_arena_detach(&run->arena);
+  if (status != TDSL_STATUS_OK) td_raise(task, status, "out of memory");
+}
+
+tdsl_status_t tdsl_run_set_trace(tdsl_run_t *run, uint32_t on,
+                                 tdsl_error_t **out_error) {
+  trace_call_t c = {.run = run, .is_on = on != 0};
+  drv_call_t call = {.context = run->exe->program->context};
+  return drv_call(&call, set_trace_work, &c, out_error);
+}
+
+static void write_trace_work(td_task_t *task, void *arg) {
+  trace_call_t *c = arg;
+  const tdsl_program_t *p = c->run->exe->program;
+  td_buf_t text;
+  td_buf_init(&text, task);
+  if (p->plan != NULL && p->device.hal == DRV_HAL_NULL) {
+    td_buf_puts(&text, rnull_device_record(p->hal));
+  } else if (c->run->trace != NULL) {
+    hal_trace_print(&text, c->run->trace);
+  } else {
+    td_raise(task, TDSL_STATUS_INVALID_ARGUMENT, "nothing was measured");
+  }
+  c->text(td_buf_view(&text), c->user);
+  td_buf_free(&text);
+}
+
+tdsl_status_t tdsl_run_write_trace(tdsl_run_t *run, tdsl_text_fn_t text,
+                                   void *user, tdsl_error_t **out_error) {
+  trace_call_t c = {.run = run, .text = text, .user = user};
+  drv_call_t call = {.context = run->exe->program->context};
+  return drv_call(&call, write_trace_work, &c, out_error);
 }

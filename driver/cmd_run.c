@@ -115,6 +115,9 @@ static int prepare(cli_t *cli, cli_job_t *job) {
     code = cli_end(cli, tdsl_run_set_inputs(job->run, job->inputs, &error),
                    &error);
   }
+  if (code == CLI_OK && cli_has(cli, CLI_OPT_PROFILE)) {
+    code = cli_end(cli, tdsl_run_set_trace(job->run, 1, &error), &error);
+  }
   return code;
 }
 
@@ -172,12 +175,21 @@ static int run_entry(cli_t *cli, cli_job_t *job) {
   if (code == CLI_OK) code = prepare(cli, job);
   if (code == CLI_OK) code = execute(cli, job);
   if (code != CLI_OK) return code;
+  const char *device = cli_value(cli, CLI_OPT_DEVICE);
+  bool is_null = device != NULL && strcmp(device, "null") == 0;
   if (cli_has(cli, CLI_OPT_OUT)) {
     code = cli_write_results(cli, job);
     if (job->repeat > 1) print_times(job, stdout);
-  } else {
+  } else if (!is_null) {
     cli_print_table(job);
     print_times(job, stdout);
+  }
+  /* the device null computes nothing: its record is the result */
+  if (code == CLI_OK && (is_null || cli_has(cli, CLI_OPT_PROFILE))) {
+    tdsl_error_t *error;
+    tdsl_status_t status =
+        tdsl_run_write_trace(job->run, cli_put, stdout, &error);
+    code = cli_end(cli, status, &error);
   }
   return code;
 }

@@ -165,6 +165,15 @@ typedef struct tdsl_run_stats_t {
   uint64_t read_bytes, written_bytes, flops;
 } tdsl_run_stats_t;
 
+/* on != 0: later runs of a plan measure each kernel, which costs a little. */
+TDSL_API tdsl_status_t tdsl_run_set_trace(tdsl_run_t *run, uint32_t on,
+                                          tdsl_error_t **out_error);
+/* Measured kernels, slowest first, beside the bytes and operations that the
+   plan predicts; on the device null the calls of the last run in order. */
+TDSL_API tdsl_status_t tdsl_run_write_trace(tdsl_run_t *run,
+                                            tdsl_text_fn_t text, void *user,
+                                            tdsl_error_t **out_error);
+
 TDSL_API tdsl_status_t tdsl_run_get_stats(const tdsl_run_t *run,
                                           tdsl_run_stats_t *out_stats);
 
