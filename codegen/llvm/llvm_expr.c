@@ -220,7 +220,11 @@ static LLVMValueRef int_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
                                LLVMValueRef b) {
   LLVMIntPredicate p = LLVMIntEQ;
   switch ((int)op) {
-    case KIR_X_ADD: return LLVMBuildAdd(g->builder, a, b, "");
+    case KIR_X_ADD:
+      /* the first turn of an unrolled loop adds nothing */
+      if (LLVMIsNull(a)) return b;
+      if (LLVMIsNull(b)) return a;
+      return LLVMBuildAdd(g->builder, a, b, "");
     case KIR_X_SUB: return LLVMBuildSub(g->builder, a, b, "");
     case KIR_X_MUL: return LLVMBuildMul(g->builder, a, b, "");
     case KIR_X_DIV: case KIR_X_MOD: {

@@ -103,13 +103,13 @@ static LLVMValueRef scale_by_bits(cgl_t *g, LLVMValueRef p, LLVMValueRef z) {
   return LLVMBuildBitCast(g->builder, sum, LLVMTypeOf(p), "");
 }
 
-/* Outside lo .. hi the result is 0 or infinity; NaN stays. */
+/* Outside lo .. hi the result is 0 or infinity; NaN stays.  x + inf is the
+ * infinity above hi and the NaN of a NaN, in one masked addition. */
 static LLVMValueRef exp_ends(cgl_t *g, LLVMValueRef x, LLVMValueRef r,
                              double lo, double hi) {
   r = pick(g, test(g, LLVMRealOLT, x, lo), constant(g, 0, x), r);
-  r = pick(g, test(g, LLVMRealOGT, x, hi),
-           constant(g, (double)__builtin_inf(), x), r);
-  return pick(g, LLVMBuildFCmp(g->builder, LLVMRealUNO, x, x, ""), x, r);
+  LLVMValueRef end = fadd(g, x, constant(g, (double)__builtin_inf(), x));
+  return pick(g, test(g, LLVMRealUGT, x, hi), end, r);
 }
 
 static LLVMValueRef exp2_core(cgl_t *g, LLVMValueRef t);

@@ -80,18 +80,18 @@ static access_t classify(cgl_t *g, uint32_t count, kir_expr_t *const *subs) {
 
 /* ---- addresses ----------------------------------------------------------- */
 
-static LLVMValueRef dim_value(cgl_t *g, const kir_buffer_t *b, uint32_t d) {
+static LLVMValueRef poly_value(cgl_t *g, const ix_poly_t *p) {
   int64_t constant;
-  if (ix_is_const(b->dims[d], &constant)) {
+  if (ix_is_const(p, &constant)) {
     return LLVMConstInt(g->i64, (unsigned long long)constant, 1);
   }
-  uint64_t key = (uint64_t)(uintptr_t)b->dims[d];
+  uint64_t key = (uint64_t)(uintptr_t)p;
   LLVMValueRef known = td_map_get_u64(g->dim_values, key);
   if (known != NULL) return known;
   /* computed once, in the entry block, so that every use is dominated */
   LLVMBasicBlockRef here = LLVMGetInsertBlock(g->builder);
   LLVMPositionBuilderBefore(g->builder, LLVMGetBasicBlockTerminator(g->entry));
-  LLVMValueRef v = cgl_poly(g, b->dims[d]);
+  LLVMValueRef v = cgl_poly(g, p);
   LLVMPositionBuilderAtEnd(g->builder, here);
   td_map_put_u64(g->dim_values, key, v);
   return v;
@@ -104,7 +104,7 @@ static LLVMValueRef offset(cgl_t *g, const kir_buffer_t *b, uint32_t count,
   for (uint32_t d = 0; d < count; d++) {
     LLVMValueRef s = cgl_expr(g, subs[d]);
     if (d > 0) {
-      LLVMValueRef n = dim_value(g, b, d);
+      LLVMValueRef n = poly_value(g, b->dims[d]);
       sum = LLVMBuildMul(g->builder, sum, cgl_splat(g, n, sum), "");
     }
     if (cgl_is_vector(s)) sum = cgl_splat(g, sum, s);
@@ -116,11 +116,12 @@ static LLVMValueRef offset(cgl_t *g, const kir_buffer_t *b, uint32_t count,
 
 /* Elements from one step of subscript `dim` to the next. */
 static LLVMValueRef pitch(cgl_t *g, const kir_buffer_t *b, uint32_t dim) {
-  LLVMValueRef p = LLVMConstInt(g->i64, 1, 0);
+  const ix_poly_t *p = ix_const(g->kernel->pool, 1);
   for (uint32_t d = dim + 1; d < b->rank; d++) {
-    p = LLVMBuildMul(g->builder, p, dim_value(g, b, d), "");
+    p = ix_mul(g->kernel->pool, p, b->dims[d]);
   }
-  return p;
+  TD_CHECK(g->task, p != NULL, "dims of %s overflow", b->name);
+  return poly_value(g, p);
 }
 
 static LLVMValueRef base_of(cgl_t *g, const kir_buffer_t *b) {
@@ -135,19 +136,61 @@ static uint32_t alignment(const kir_buffer_t *b) {
   return (uint32_t)td_dtype_bytes(b->dtype);
 }
 
-static LLVMValueRef element_address(cgl_t *g, const kir_buffer_t *b,
-                                    LLVMValueRef at) {
-  LLVMTypeRef type = cgl_storage_type(g, b->dtype);
-  return LLVMBuildGEP2(g->builder, type, base_of(g, b), &at, 1, "");
+/* s = rest + n with a constant n, which is taken off (rest may be 0). */
+static LLVMValueRef split_constant(cgl_t *g, LLVMValueRef s, int64_t *n) {
+  *n = 0;
+  while (LLVMIsAInstruction(s) && LLVMGetInstructionOpcode(s) == LLVMAdd) {
+    LLVMValueRef a = LLVMGetOperand(s, 0), c = LLVMGetOperand(s, 1);
+    if (LLVMIsAConstantInt(a)) {
+      LLVMValueRef swap = a;
+      a = c;
+      c = swap;
+    }
+    if (!LLVMIsAConstantInt(c)) return s;
+    *n = (int64_t)((uint64_t)*n + (uint64_t)LLVMConstIntGetSExtValue(c));
+    s = a;
+  }
+  if (!LLVMIsAConstantInt(s)) return s;
+  *n = (int64_t)((uint64_t)*n + (uint64_t)LLVMConstIntGetSExtValue(s));
+  return LLVMConstInt(g->i64, 0, 0);
+}
+
+static LLVMValueRef step_by(cgl_t *g, const kir_buffer_t *b, LLVMValueRef p,
+                            LLVMValueRef elements) {
+  if (LLVMIsNull(elements)) return p;
+  return LLVMBuildGEP2(g->builder, cgl_storage_type(g, b->dtype), p, &elements,
+                       1, "");
+}
+
+/* Address of one element, subscript by subscript from the outermost, which
+ * moves least, and constants last: rows of an unrolled loop then share all
+ * but a displacement, and loops keep what does not change out of them. */
+static LLVMValueRef scalar_address(cgl_t *g, const kir_buffer_t *b,
+                                   uint32_t count, kir_expr_t *const *subs) {
+  LLVMValueRef p = base_of(g, b);
+  uint64_t fixed = 0;
+  for (uint32_t d = 0; d < count; d++) {
+    LLVMValueRef s = cgl_expr(g, subs[d]), n = pitch(g, b, d);
+    int64_t constant = 0;
+    if (LLVMIsAConstantInt(n)) {
+      s = split_constant(g, s, &constant);
+      fixed += (uint64_t)constant * LLVMConstIntGetZExtValue(n);
+    }
+    if (!LLVMIsNull(s) && d + 1 < b->rank) {
+      s = LLVMBuildMul(g->builder, s, n, "");
+    }
+    p = step_by(g, b, p, s);
+  }
+  return step_by(g, b, p, LLVMConstInt(g->i64, fixed, 0));
 }
 
 /* Address of lane 0's element, for contiguous and strided accesses. */
 static LLVMValueRef lane0_address(cgl_t *g, const kir_buffer_t *b,
                                   uint32_t count, kir_expr_t *const *subs) {
   g->at_lane0 = true;
-  LLVMValueRef at = offset(g, b, count, subs);
+  LLVMValueRef p = scalar_address(g, b, count, subs);
   g->at_lane0 = false;
-  return element_address(g, b, at);
+  return p;
 }
 
 /* Vector of addresses, one a lane. */
@@ -166,7 +209,7 @@ static LLVMValueRef lane_addresses(cgl_t *g, const kir_buffer_t *b,
     return LLVMBuildGEP2(g->builder, type, first, &at, 1, "");
   }
   LLVMValueRef at = cgl_widen(g, offset(g, b, count, subs));
-  return element_address(g, b, at);
+  return LLVMBuildGEP2(g->builder, type, base_of(g, b), &at, 1, "");
 }
 
 static LLVMValueRef no_mask(cgl_t *g) {
@@ -272,7 +315,7 @@ static LLVMValueRef uniform_load(cgl_t *g, const kir_expr_t *e,
   }
   LLVMValueRef p =
       varies ? lane0_address(g, b, e->arg_count, e->args)
-             : element_address(g, b, offset(g, b, e->arg_count, e->args));
+             : scalar_address(g, b, e->arg_count, e->args);
   LLVMValueRef v = LLVMBuildLoad2(g->builder, type, p, "");
   LLVMSetAlignment(v, alignment(b));
   if (is_masked) {
@@ -321,9 +364,8 @@ void cgl_store(cgl_t *g, const kir_stmt_t *s) {
   LLVMValueRef v = cgl_expr(g, s->value);
   if (g->lanes == 0) {
     LLVMValueRef bits = cgl_encode(g, b->dtype, v, s->value->type);
-    LLVMValueRef at = offset(g, b, s->sub_count, s->subs);
-    LLVMValueRef st =
-        LLVMBuildStore(g->builder, bits, element_address(g, b, at));
+    LLVMValueRef st = LLVMBuildStore(
+        g->builder, bits, scalar_address(g, b, s->sub_count, s->subs));
     LLVMSetAlignment(st, alignment(b));
     return;
   }
