@@ -81,6 +81,11 @@ tdsl_status_t drv_call_on(td_task_t *task, const drv_call_t *call,
 /* A refused argument where there is no task: status and message. */
 tdsl_status_t drv_refuse(tdsl_context_t *context, tdsl_status_t status,
                          const char *message, tdsl_error_t **out_error);
+/* The folder that an error's report was written to. */
+void drv_error_note(tdsl_error_t *error, const char *folder);
+/* Writes what a report of an internal error needs; false if it could not. */
+bool drv_reproduce(tdsl_context_t *context, const tdsl_compile_desc_t *desc,
+                   const char *folder, const char *message);
 /* struct_bytes of a descriptor is one that this library knows. */
 bool drv_is_known(uint32_t struct_bytes, size_t known);
 

@@ -16,6 +16,7 @@ typedef struct drv_backend {
   pass_kernels_t kernels;
   const mem_layout_t *const *layouts; /* one for each function */
   const plan_t *plan;
+  uint32_t dump_count; /* files written so far */
 } drv_backend_t;
 
 /* Machine row, pass options (descriptor, then environment). False after
@@ -48,6 +49,13 @@ void drv_payloads_object(drv_backend_t *b, drv_payloads_t *out);
 
 /* b->plan, verified. */
 void drv_backend_plan(drv_backend_t *b, const drv_payloads_t *payloads);
+
+/* Developers' knobs: before the passes, after the plan; text of a kernel
+ * that was edited by hand (raises if it does not fit). */
+void drv_debug_begin(drv_backend_t *b);
+void drv_debug_end(drv_backend_t *b);
+bool drv_debug_override(drv_backend_t *b, const kir_kernel_t *kernel,
+                        td_str_t *out);
 
 /* The device that interprets KIR (payload PLAN_PAYLOAD_KIR). NULL: out of
  * memory. */

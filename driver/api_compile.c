@@ -230,6 +230,22 @@ static void compile_work(td_task_t *task, void *arg) {
   drv_program_build(p, &c);
 }
 
+/* A folder for the report of an internal error, if the host wants one. */
+static void report(tdsl_program_t *p, const tdsl_compile_desc_t *desc,
+                       tdsl_error_t **out_error) {
+  char folder[1024];
+  const char *knob = td_env_set(TD_ENV_REPRO_DIR);
+  tdsl_string_t to = desc->reproducer_dir;
+  if (to.length == 0 && knob != NULL) to = td_str(knob);
+  if (to.length == 0 || to.length >= sizeof folder) return;
+  memcpy(folder, to.data, to.length);
+  folder[to.length] = '\0';
+  if (drv_reproduce(p->context, desc, folder, p->task.message) &&
+      out_error != NULL) {
+    drv_error_note(*out_error, folder);
+  }
+}
+
 tdsl_status_t tdsl_program_compile(tdsl_context_t *context,
                                    const tdsl_compile_desc_t *desc,
                                    tdsl_program_t **out_program,
@@ -252,6 +268,7 @@ tdsl_status_t tdsl_program_compile(tdsl_context_t *context,
   drv_call_t call = {context, desc->diagnostic, desc->diagnostic_user, NULL};
   tdsl_status_t status =
       drv_call_on(&p->task, &call, compile_work, &work, out_error);
+  if (status == TDSL_STATUS_INTERNAL) report(p, &work.desc, out_error);
   if (status == TDSL_STATUS_OK) *out_program = p;
   else tdsl_program_release(p);
   return status;

@@ -8,6 +8,7 @@ struct tdsl_error {
   td_host_t host;
   tdsl_status_t status;
   tdsl_string_t message;
+  tdsl_string_t reproducer; /* folder, or empty */
   uint32_t count;
   tdsl_diagnostic_t *diagnostics;
 };
@@ -170,6 +171,28 @@ tdsl_status_t drv_refuse(tdsl_context_t *context, tdsl_status_t status,
   return drv_call(&call, nothing, &r, out_error);
 }
 
+typedef struct note {
+  tdsl_error_t *error;
+  const char *folder;
+} note_t;
+
+static void add_note(td_task_t *task, void *arg) {
+  note_t *n = arg;
+  (void)task;
+  n->error->reproducer = copy(&n->error->arena, n->folder);
+}
+
+void drv_error_note(tdsl_error_t *error, const char *folder) {
+  if (error == NULL || error == &no_memory) return;
+  td_task_t task;
+  note_t n = {error, folder};
+  td_task_init(&task, &error->host);
+  td_arena_attach(&error->arena, &task);
+  (void)td_task_run(&task, add_note, &n); /* without it, if need be */
+  td_arena_detach(&error->arena);
+  td_task_free(&task);
+}
+
 /* ---- reading ------------------------------------------------------------- */
 
 tdsl_status_t tdsl_error_get_status(const tdsl_error_t *e) {
@@ -178,6 +201,10 @@ tdsl_status_t tdsl_error_get_status(const tdsl_error_t *e) {
 
 tdsl_string_t tdsl_error_get_message(const tdsl_error_t *e) {
   return e != NULL ? e->message : td_str("");
+}
+
+tdsl_string_t tdsl_error_get_reproducer(const tdsl_error_t *e) {
+  return e != NULL ? e->reproducer : td_str("");
 }
 
 uint32_t tdsl_error_get_diagnostic_count(const tdsl_error_t *e) {

@@ -94,6 +94,7 @@ bool drv_program_load(tdsl_program_t *p, drv_compile_t *c) {
   p->hal = drv_device_open(c->task, c->context, c->device.hal);
   if (p->hal == NULL) return false;
   if (!drv_checked_keep(p, c)) return false;
+  drv_debug_begin(b);
   drv_backend_tensor(b);
   drv_backend_kernels(b);
   drv_backend_memory(b);
@@ -102,6 +103,7 @@ bool drv_program_load(tdsl_program_t *p, drv_compile_t *c) {
   if (c->device.hal == DRV_HAL_CPU) drv_payloads_object(b, payloads);
   else drv_payloads_kir(b, payloads);
   drv_backend_plan(b, payloads);
+  drv_debug_end(b);
   td_undefer(c->task, false);
   take_objects(p, payloads);
   p->plan = b->plan;

@@ -15,6 +15,8 @@ enum { MAX_PARTS = 4, PART_BYTES = 24 * 1024 };
 
 static td_str_t kernel_text(drv_backend_t *b, const kir_kernel_t *k) {
   td_buf_t text;
+  td_str_t edited;
+  if (drv_debug_override(b, k, &edited)) return edited;
   td_buf_init(&text, b->c->task);
   kir_print(&text, k);
   size_t n = text.length;
@@ -35,7 +37,7 @@ void drv_payloads_kir(drv_backend_t *b, drv_payloads_t *out) {
   td_buf_init(&text, b->c->task);
   for (uint32_t k = 0; k < b->kernels.count; k++) {
     const kir_kernel_t *kernel = b->kernels.kernels[k];
-    kir_print(&text, kernel);
+    td_buf_str(&text, kernel_text(b, kernel));
     out->kernels[k].symbol = kernel->name;
   }
   m->name = "kir";

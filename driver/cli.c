@@ -79,6 +79,12 @@ int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t **error) {
     cli->errors++;
     (void)fprintf(stderr, "tdslc: %.*s\n", (int)text.length, text.data);
   }
+  tdsl_string_t folder = tdsl_error_get_reproducer(*error);
+  if (folder.length > 0) {
+    (void)fprintf(stderr, "tdslc: this is a fault of the compiler; %.*s holds "
+                          "what a report needs\n",
+                  (int)folder.length, folder.data);
+  }
   tdsl_error_release(*error);
   *error = NULL;
   return code_of(status);
@@ -194,6 +200,9 @@ bool cli_desc(cli_t *cli, tdsl_compile_desc_t *out) {
   desc.weights = cli_text(cli_value(cli, CLI_OPT_WEIGHTS));
   desc.disable_passes = cli_text(cli_value(cli, CLI_OPT_DISABLE));
   desc.stop_after = cli_text(cli_value(cli, CLI_OPT_STOP_AFTER));
+  if (getenv("TDSL_REPRO_DIR") == NULL) {
+    desc.reproducer_dir = cli_text("tdsl-reproducer");
+  }
   bool ok = libraries != NULL && read_dims(cli, &desc) &&
             read_mesh(cli, &desc) && read_choices(cli, &desc);
   *out = desc;

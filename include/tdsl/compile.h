@@ -56,6 +56,8 @@ typedef void (*tdsl_diagnostic_fn_t)(const tdsl_diagnostic_t *diagnostic,
 
 TDSL_API tdsl_status_t tdsl_error_get_status(const tdsl_error_t *error);
 TDSL_API tdsl_string_t tdsl_error_get_message(const tdsl_error_t *error);
+/* Folder with what a report of an internal error needs, or empty. */
+TDSL_API tdsl_string_t tdsl_error_get_reproducer(const tdsl_error_t *error);
 TDSL_API uint32_t tdsl_error_get_diagnostic_count(const tdsl_error_t *error);
 TDSL_API const tdsl_diagnostic_t *
 tdsl_error_get_diagnostic(const tdsl_error_t *error, uint32_t index);
@@ -167,6 +169,9 @@ typedef struct tdsl_compile_desc_t {
   const tdsl_inputs_t *inputs;
   tdsl_string_t disable_passes; /* comma-separated, as TDSL_DISABLE_PASS */
   tdsl_string_t stop_after;   /* pass name, or empty: TDSL_STOP_AFTER */
+  /* Where an internal error leaves sources, IR and a command that shows it;
+     empty: TDSL_REPRO_DIR, or nowhere. */
+  tdsl_string_t reproducer_dir;
 } tdsl_compile_desc_t;
 
 #ifdef __cplusplus

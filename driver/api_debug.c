@@ -1,0 +1,154 @@
+/* api_debug.c: what developers' knobs ask for while a program is compiled.
+ *
+ *   TDSL_DEBUG        a ladder: 1 plans, 2 times of passes, 3 kernel cards,
+ *                     4 kernel text, 5 IR after each pass that changed it
+ *   TDSL_DUMP_AFTER   the IR after these passes
+ *   TDSL_DUMP_DIR     all of it as files: NN-PASS.tir, NN-PASS.kir,
+ *                     kernels/NAME.kir, plan.txt
+ *   TDSL_OVERRIDE_DIR NAME.kir there replaces the text of that kernel
+ *
+ * Texts go to the host's log. */
+#include "driver/api_backend.h"
+
+#include "runtime/base/env.h"
+
+/* ---- during the passes -------------------------------------------------------- */
+
+static void write_text(drv_backend_t *b, const char *name, const char *text,
+                       size_t length) {
+  td_arena_t *arena = b->c->arena;
+  const char *path = td_os_join(arena, td_env_text(TD_ENV_DUMP_DIR), name);
+  const char *folder = td_os_folder_of(arena, path);
+  if (td_os_make_folders(b->c->task, folder)) {
+    (void)td_os_write_atomic(b->c->task, path, text, length);
+  }
+}
+
+static void see_pass(void *user, const char *pass, const char *text,
+                     size_t length) {
+  drv_backend_t *b = user;
+  pass_id_t id = pass_find(pass, strlen(pass));
+  bool is_kir = id != PASS_COUNT && pass_table[id].level == PASS_KIR;
+  if (td_env_int(TD_ENV_DEBUG) >= 5 ||
+      td_env_list_has(TD_ENV_DUMP_AFTER, pass)) {
+    td_log(b->c->task, TDSL_SEVERITY_DEBUG, pass, "\n%.*s", (int)length,
+           text);
+  }
+  if (td_env_set(TD_ENV_DUMP_DIR) == NULL) return;
+  b->dump_count++;
+  write_text(b,
+             td_arena_printf(b->c->arena, "%02u-%s.%s", b->dump_count, pass,
+                             is_kir ? "kir" : "tir"),
+             text, length);
+}
+
+void drv_debug_begin(drv_backend_t *b) {
+  bool wants = td_env_int(TD_ENV_DEBUG) >= 5 ||
+               td_env_set(TD_ENV_DUMP_AFTER) != NULL ||
+               td_env_set(TD_ENV_DUMP_DIR) != NULL;
+  if (!wants || b->options.dump != NULL) return;
+  b->options.dump = see_pass;
+  b->options.dump_user = b;
+  if (td_env_set(TD_ENV_DUMP_DIR) == NULL) return;
+  td_buf_t text;
+  td_buf_init(&text, b->c->task);
+  tir_print(&text, b->c->tir);
+  write_text(b, "00-lowered.tir", text.data, text.length);
+  td_buf_free(&text);
+}
+
+/* ---- afterwards ----------------------------------------------------------------- */
+
+static void log_times(drv_backend_t *b) {
+  for (int i = 0; i < PASS_COUNT; i++) {
+    const pass_timing_t *t = &b->state.timing[i];
+    if (t->runs == 0) continue;
+    td_log(b->c->task, TDSL_SEVERITY_DEBUG, "passes",
+           "%s: %u runs, %u changes, %u us", pass_table[i].name, t->runs,
+           t->changes, (unsigned)(t->seconds * 1e6));
+  }
+}
+
+static void kernel_texts(drv_backend_t *b, int64_t level) {
+  for (uint32_t k = 0; k < b->kernels.count; k++) {
+    const kir_kernel_t *kernel = b->kernels.kernels[k];
+    td_buf_t text;
+    td_buf_init(&text, b->c->task);
+    if (level >= 3 && kernel->card != NULL) {
+      td_log(b->c->task, TDSL_SEVERITY_DEBUG, kernel->name, "\n%s",
+             kernel->card);
+    }
+    kir_print(&text, kernel);
+    if (level >= 4) {
+      td_log(b->c->task, TDSL_SEVERITY_DEBUG, kernel->name, "\n%s",
+             text.data);
+    }
+    if (td_env_set(TD_ENV_DUMP_DIR) != NULL) {
+      write_text(b,
+                 td_arena_printf(b->c->arena, "kernels/%s.kir", kernel->name),
+                 text.data, text.length);
+    }
+    td_buf_free(&text);
+  }
+}
+
+void drv_debug_end(drv_backend_t *b) {
+  int64_t level = td_env_int(TD_ENV_DEBUG);
+  bool has_folder = td_env_set(TD_ENV_DUMP_DIR) != NULL;
+  if (level < 1 && !has_folder) return;
+  if (level >= 2) log_times(b);
+  kernel_texts(b, level);
+  td_buf_t text;
+  td_buf_init(&text, b->c->task);
+  plan_print(&text, b->plan, false);
+  if (level >= 1) {
+    td_log(b->c->task, TDSL_SEVERITY_DEBUG, "plan", "\n%s", text.data);
+  }
+  if (has_folder) write_text(b, "plan.txt", text.data, text.length);
+  td_buf_free(&text);
+}
+
+/* ---- texts edited by hand --------------------------------------------------------- */
+
+/* The plan keeps the launch geometry of the kernel it was made with, so an
+ * edited one must have the same. */
+static bool same_frame(drv_backend_t *b, const kir_kernel_t *mine,
+                       const kir_kernel_t *edited) {
+  td_arena_t *arena = b->c->arena;
+  return mine->param_count == edited->param_count &&
+         mine->dim_count == edited->dim_count &&
+         strcmp(ix_text(arena, kir_block_count(mine)),
+                ix_text(arena, kir_block_count(edited))) == 0 &&
+         strcmp(ix_text(arena, kir_scratch_bytes(mine)),
+                ix_text(arena, kir_scratch_bytes(edited))) == 0;
+}
+
+bool drv_debug_override(drv_backend_t *b, const kir_kernel_t *kernel,
+                        td_str_t *out) {
+  const char *folder = td_env_set(TD_ENV_OVERRIDE_DIR);
+  if (folder == NULL) return false;
+  drv_compile_t *c = b->c;
+  const char *path = td_os_join(
+      c->arena, folder, td_arena_printf(c->arena, "%s.kir", kernel->name));
+  td_str_t text;
+  if (!td_os_exists(path)) return false;
+  if (!td_os_read_file(c->task, path, 0, c->arena, &text)) {
+    td_raise(c->task, TDSL_STATUS_IO, "%s cannot be read", path);
+  }
+  uint32_t file = td_sources_add(c->task, path, text.data, text.length);
+  kir_kernel_t **read = kir_parse(c->task, c->arena, file);
+  bool ok = read != NULL && read[0] != NULL &&
+            kir_verify(c->task, read[0], "override", true);
+  if (ok && !same_frame(b, kernel, read[0])) {
+    td_loc_t loc = {file, 1, 1, 0, 0};
+    td_diag(c->task, TD_F70, loc,
+            "the edited kernel has other parameters, blocks or scratch");
+    ok = false;
+  }
+  if (!ok) {
+    td_raise(c->task, TDSL_STATUS_INVALID_FILE,
+             "%s does not fit the kernel %s", path, kernel->name);
+  }
+  *out = text;
+  return true;
+}
