@@ -2,7 +2,8 @@
  *
  * A checked run tests every subscript of every lane that counts against the
  * buffer's dims, and remembers which scratch elements were written since
- * their alloc. */
+ * their alloc.  Neighbours are tested and moved together; only where one of
+ * them fails are they looked at one by one, for the report. */
 #include "ir/kir_interp.h"
 
 #include "runtime/base/num.h"
@@ -89,13 +90,24 @@ static int64_t place(kir_machine_t *m, const kir_access_t *a, uint32_t lane,
   return offset;
 }
 
-/* Of lane 0 and unchecked. */
-static int64_t start(const kir_access_t *a) {
+/* First element of n neighbours; -1 if a check might fail, which is then to
+ * be found lane by lane. */
+static int64_t start(const kir_machine_t *m, const kir_access_t *a, uint32_t n,
+                     bool is_load) {
+  const kir_memory_t *at = a->memory;
   int64_t offset = 0;
   for (uint32_t d = 0; d < a->count; d++) {
-    offset += a->subs[d][0] * a->memory->strides[d];
+    int64_t v = a->subs[d][0], span = d + 1 == a->count ? n : 1;
+    if (m->checks && (v < 0 || v > at->dims[d] - span)) return -1;
+    offset += v * at->strides[d];
   }
-  return offset;
+  if (at->defined == NULL) return offset;
+  uint8_t *defined = at->defined + offset;
+  if (!is_load) {
+    memset(defined, 1, n);
+    return offset;
+  }
+  return memchr(defined, 0, n) == NULL ? offset : -1;
 }
 
 /* ---- elements -------------------------------------------------------------*/
@@ -191,9 +203,9 @@ void kir_run_load(kir_machine_t *m, const kir_step_t *s) {
     }
     return;
   }
-  if (a->is_row && !a->any_wide && s->mask == NULL && !m->checks &&
-      read_row(a->memory, start(a), s->rep, s->out, s->n)) {
-    return;
+  if (a->is_row && !a->any_wide && s->mask == NULL) {
+    int64_t at = start(m, a, s->n, true);
+    if (at >= 0 && read_row(a->memory, at, s->rep, s->out, s->n)) return;
   }
   for (uint32_t l = 0; l < s->n; l++) {
     int64_t at = s->mask == NULL || s->mask[l] ? place(m, a, l, true) : -1;
@@ -207,9 +219,9 @@ void kir_run_load(kir_machine_t *m, const kir_step_t *s) {
 
 void kir_run_store(kir_machine_t *m, const kir_step_t *s) {
   const kir_access_t *a = s->access;
-  if (a->is_row && !a->any_wide && s->mask == NULL && !m->checks &&
-      write_row(a->memory, start(a), s->rep, s->a, s->n)) {
-    return;
+  if (a->is_row && !a->any_wide && s->mask == NULL) {
+    int64_t at = start(m, a, s->n, false);
+    if (at >= 0 && write_row(a->memory, at, s->rep, s->a, s->n)) return;
   }
   for (uint32_t l = 0; l < s->n; l++) {
     if (s->mask != NULL && !s->mask[l]) continue;
