@@ -29,6 +29,8 @@ def discover(env):
                         ("check.%s" % folder, path), 1))
     for name in sorted(os.listdir(env.stdlib)):
         path = os.path.join(env.stdlib, name)
+        if not name.endswith(".tdsl"):
+            continue
         out.append(("frontend", "check.%s" % name, run_check,
                     ("check.%s" % name, path), 1))
     for program in vectors.PROGRAMS:

@@ -85,8 +85,8 @@ class Environment:
                 self.features.add("tdslc")
             try:
                 with open(os.path.join(self.build, "CMakeCache.txt")) as f:
-                    if "TDSL_WITH_LLVM:BOOL=ON" in f.read():
-                        self.features.add("llvm")
+                    on = "TDSL_WITH_LLVM:BOOL=ON" in f.read()
+                    self.features.add("llvm" if on else "nollvm")
             except OSError:
                 pass
             if not self.slow():
