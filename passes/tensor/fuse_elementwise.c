@@ -15,7 +15,11 @@
  *   - it is cheap, or read at one place of one reader that has one tuple for
  *     each of its elements (then nothing is computed twice);
  *   - what it reads keeps its value up to the reader: no update of a tensor
- *     that it loads lies between, and no loop begins or ends. */
+ *     that it loads lies between, and no loop begins or ends.
+ *
+ * Maps over equal extents are first given the same index objects.  A body
+ * then moves into its only reader as it is, without a copy, so that a chain
+ * of any length is fused in linear time; the producer is dropped at once. */
 #include "passes/tensor/tensor.h"
 
 enum {
@@ -30,7 +34,7 @@ typedef struct producer {
   uint32_t load_count;  /* places that read it, in all nodes */
   tir_node_t *reader;   /* the last one seen */
   bool is_read_elsewhere; /* operand, yield, result, or another block */
-  bool is_costly;
+  bool is_costly, has_moved;
   size_t size;
 } producer_t;
 
@@ -40,6 +44,8 @@ typedef struct fuse {
   td_arena_t scratch;
   td_map_t producers; /* tir_value_t* -> producer_t* */
   td_map_t unstable;  /* values that updates overwrite or loops carry */
+  TD_VEC(tir_index_t *) shared; /* by position and extent */
+  TD_VEC(uint32_t) positions;
   tir_block_t *block; /* being scanned */
   tir_node_t *reader;
   bool has_changed;
@@ -126,6 +132,44 @@ static void scan(fuse_t *f, tir_block_t *block) {
   }
 }
 
+/* ---- equal indices -------------------------------------------------------------- */
+
+static tir_index_t *shared_index(fuse_t *f, uint32_t position,
+                                 tir_index_t *index) {
+  for (size_t i = 0; i < f->shared.length; i++) {
+    if (f->positions.data[i] == position &&
+        f->shared.data[i]->extent == index->extent) {
+      return f->shared.data[i];
+    }
+  }
+  td_vec_push(&f->scratch, &f->shared, index);
+  td_vec_push(&f->scratch, &f->positions, position);
+  return index;
+}
+
+/* The first name that an index of this place and extent had is kept. */
+static void share_indices(fuse_t *f, tir_block_t *block) {
+  td_arena_t *arena = f->module->arena;
+  for (size_t i = 0; i < block->length; i++) {
+    tir_node_t *n = block->data[i];
+    if (n->kind == TIR_LOOP) share_indices(f, &n->body_nodes);
+    if (producer_of(f, n->out_count > 0 ? n->outs[0] : NULL) == NULL) {
+      continue;
+    }
+    tir_expr_t *to[IX_MAX_RANK];
+    tir_index_t *from[IX_MAX_RANK];
+    bool differs = false;
+    for (uint32_t k = 0; k < n->index_count; k++) {
+      from[k] = n->indices[k];
+      n->indices[k] = shared_index(f, k, from[k]);
+      to[k] = tir_index_ref(arena, n->indices[k]);
+      differs |= n->indices[k] != from[k];
+    }
+    if (!differs) continue;
+    n->body = tir_replace_indices(arena, n->body, n->index_count, from, to);
+  }
+}
+
 /* ---- whether it moves into a reader -------------------------------------- */
 
 typedef struct stability {
@@ -172,6 +216,7 @@ typedef struct reading {
   tir_node_t *node;
   size_t at;
   size_t size;      /* of the reader so far */
+  bool is_costly;   /* what has moved into it */
 } reading_t;
 
 static bool may_move(reading_t *r, const producer_t *p,
@@ -190,6 +235,28 @@ static bool may_move(reading_t *r, const producer_t *p,
   return true;
 }
 
+/* The load reads the element of the reader's own tuple, and both have the
+ * same index objects. */
+static bool is_same_tuple(const tir_node_t *reader, const tir_node_t *n,
+                          const tir_expr_t *load) {
+  if (reader->index_count != n->index_count) return false;
+  for (uint32_t i = 0; i < n->index_count; i++) {
+    if (reader->indices[i] != n->indices[i] ||
+        load->args[i]->op != TIR_X_INDEX ||
+        load->args[i]->u.index != n->indices[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* A copy reads what its original read. */
+static void note_copied_load(void *user, tir_expr_t *e) {
+  const fuse_t *f = user;
+  producer_t *p = e->op == TIR_X_LOAD ? producer_of(f, e->u.value) : NULL;
+  if (p != NULL) p->load_count++;
+}
+
 static tir_expr_t *replace_load(void *user, tir_expr_t *e) {
   reading_t *r = user;
   if (e->op != TIR_X_LOAD) return e;
@@ -197,12 +264,20 @@ static tir_expr_t *replace_load(void *user, tir_expr_t *e) {
   if (p == NULL || !may_move(r, p, e)) return e;
   tir_node_t *n = p->node;
   td_arena_t *arena = r->f->module->arena;
-  tir_expr_t *body = tir_replace_indices(arena, n->body, n->index_count,
-                                         n->indices, e->args);
+  tir_expr_t *body = n->body;
+  if (p->load_count == 1 && !p->is_read_elsewhere &&
+      is_same_tuple(r->node, n, e)) {
+    p->has_moved = true;
+  } else {
+    body = tir_replace_indices(arena, n->body, n->index_count, n->indices,
+                               e->args);
+    tir_walk(&r->f->scratch, body, note_copied_load, r->f);
+  }
   if (n->outs[0]->dtype != body->type) {
     body = tir_cast(arena, n->outs[0]->dtype, body);
   }
   r->size += p->size;
+  r->is_costly |= p->is_costly;
   r->f->has_changed = true;
   return body;
 }
@@ -217,7 +292,7 @@ static void fuse_block(fuse_t *f, tir_block_t *block) {
     f->block = block;
     /* a product that comes in by a load was rounded when it was stored */
     if (n->is_fma && n->body->op != TIR_X_MUL) n->is_fma = false;
-    reading_t r = {f, n, i, 0};
+    reading_t r = {f, n, i, 0, false};
     for (uint32_t k = 0; k < tir_node_expr_count(n); k++) {
       r.size += tir_expr_size(&f->scratch, *tir_node_expr(n, k));
     }
@@ -234,11 +309,24 @@ static void fuse_block(fuse_t *f, tir_block_t *block) {
     producer_t *self =
         n->out_count == 1 ? producer_of(f, n->outs[0]) : NULL;
     if (self != NULL && f->has_changed) {
-      self->size = tir_expr_size(&f->scratch, n->body);
-      tir_walk(&f->scratch, n->body, note_cost, self);
+      self->size = r.size;
+      self->is_costly |= r.is_costly;
     }
     f->has_changed |= before;
   }
+}
+
+/* Producers whose body stands in their reader now. */
+static void drop_moved(const fuse_t *f, tir_block_t *block) {
+  size_t kept = 0;
+  for (size_t i = 0; i < block->length; i++) {
+    tir_node_t *n = block->data[i];
+    if (n->kind == TIR_LOOP) drop_moved(f, &n->body_nodes);
+    const producer_t *p =
+        n->out_count == 1 ? producer_of(f, n->outs[0]) : NULL;
+    if (p == NULL || !p->has_moved) block->data[kept++] = n;
+  }
+  block->length = kept;
 }
 
 bool pass_fuse_elementwise(pass_state_t *state, tir_module_t *module) {
@@ -257,7 +345,10 @@ bool pass_fuse_elementwise(pass_state_t *state, tir_module_t *module) {
         td_map_put_u64(&f.unstable, key_of(f.func->slots[s].value), &f);
       }
     }
+    share_indices(&f, &f.func->nodes);
     fuse_block(&f, &f.func->nodes);
+    drop_moved(&f, &f.func->nodes);
+    if (f.has_changed) tir_renumber(f.func);
     changed |= f.has_changed;
     td_arena_free_all(&f.scratch);
   }

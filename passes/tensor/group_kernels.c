@@ -17,7 +17,11 @@
 
 #include "passes/tensor/tensor.h"
 
-enum { SCRATCH_LIMIT = 512 * 1024, GROUP_LIMIT = 24 };
+enum {
+  SCRATCH_LIMIT = 512 * 1024,
+  GROUP_LIMIT = 24,
+  OPERATION_LIMIT = 1500, /* of a kernel: code costs more than linear time */
+};
 
 static bool is_float(tdsl_dtype_t type) {
   return type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;
@@ -153,6 +157,14 @@ static bool can_end(td_arena_t *scratch, tir_node_t **nodes, uint32_t count,
   return j.reads_group && !j.is_refused;
 }
 
+static size_t operations(td_arena_t *scratch, tir_node_t *n) {
+  size_t size = 0;
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    size += tir_expr_size(scratch, *tir_node_expr(n, i));
+  }
+  return size;
+}
+
 static void group_block(pass_state_t *state, tir_block_t *block,
                         uint32_t *next) {
   tir_node_t *nodes[GROUP_LIMIT + 1];
@@ -168,8 +180,11 @@ static void group_block(pass_state_t *state, tir_block_t *block,
     uint32_t count = 1;
     nodes[0] = n;
     bool ends = group_is_contraction(n);
+    size_t size = operations(&scratch, n);
     while (n->kind == TIR_MAP && i + count < block->length) {
       tir_node_t *m = block->data[i + count];
+      size += operations(&scratch, m);
+      if (size > OPERATION_LIMIT) break;
       if (ends ? !can_end(&scratch, nodes, count, m)
                : !can_join(&scratch, nodes, count, m)) {
         break;

@@ -9,6 +9,7 @@ enum {
   PIPE_INEXACT = 16,   /* rounds even on whole numbers */
   PIPE_FUNCTIONS = 32, /* exp and the like: bits are the target's */
   PIPE_FEW = 64,       /* not every way */
+  PIPE_LEAST = 128,    /* four ways */
 };
 #define PIPE_BOTH (PIPE_DO_EXACT | PIPE_DO_RANDOM)
 #define PIPE_EVERY (PIPE_BOTH | PIPE_DO_SPECIAL)

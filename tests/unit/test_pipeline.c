@@ -11,10 +11,11 @@
 #include "pipe_programs.h"
 
 static const pipe_way_t ways[] = {
-    {.label = "cpu"},
     {.label = "cpu, 3 threads", .threads = 3},
-    {.label = "cpu, passes off", .off = PIPE_ALL_OFF},
     {.label = "kir", .is_kir = true},
+    {.label = "cpu, passes off", .off = PIPE_ALL_OFF},
+    {.label = "cpu, serial", .serial = true},
+    {.label = "cpu"},
     {.label = "kir, passes off", .is_kir = true, .off = PIPE_ALL_OFF},
     {.label = "cpu, v3", .target = "x86-64-v3"},
     {.label = "kir, v2", .target = "x86-64-v2", .is_kir = true},
@@ -29,7 +30,7 @@ static const pipe_way_t ways[] = {
     {.label = "kir, no dead", .off = "eliminate-dead", .is_kir = true},
     {.label = "cpu, no safe loads", .off = "mark-safe-loads"},
 };
-enum { WAYS = sizeof ways / sizeof ways[0], FEW_WAYS = 9 };
+enum { WAYS = sizeof ways / sizeof ways[0], FEW_WAYS = 9, LEAST_WAYS = 4 };
 
 /* ---- one program --------------------------------------------------------------- */
 
@@ -122,7 +123,9 @@ static void check_body(td_task_t *task, void *arg) {
     td_raise(task, TDSL_STATUS_INTERNAL, "%s is refused", p->name);
   }
   c->module = pipe_read(task, c->tir);
-  c->way_count = (p->flags & PIPE_FEW) != 0 ? FEW_WAYS : WAYS;
+  c->way_count = (p->flags & PIPE_LEAST) != 0 ? LEAST_WAYS
+                 : (p->flags & PIPE_FEW) != 0 ? FEW_WAYS
+                                              : WAYS;
   for (uint32_t w = 0; w < c->way_count; w++) {
     pipe_build(task, c->tir, &ways[w], &c->built[w]);
   }
@@ -134,6 +137,11 @@ static void check_body(td_task_t *task, void *arg) {
       }
     }
   }
+}
+
+static void build_body(td_task_t *task, void *arg) {
+  check_t *c = arg;
+  pipe_build(task, c->tir, &ways[0], &c->built[0]);
 }
 
 /* True if all is well. */
@@ -155,6 +163,100 @@ static void check_all(const pipe_program_t *list, size_t count) {
   int failures = 0;
   for (size_t i = 0; i < count; i++) failures += !check_program(&list[i]);
   assert_int_equal(failures, 0);
+}
+
+/* ---- long formulas ---------------------------------------------------------------- */
+
+/* `count` terms joined by `join`; %d of a term is its number mod 7. */
+static const char *long_text(td_task_t *task, const char *head,
+                             const char *join, const char *even,
+                             const char *odd, int count, const char *tail) {
+  td_buf_t b;
+  td_buf_init(&b, task);
+  td_buf_puts(&b, head);
+  for (int i = 0; i < count; i++) {
+    if (i > 0) td_buf_puts(&b, join);
+    for (const char *at = i % 2 ? odd : even; *at != '\0'; at++) {
+      if (*at == '#') td_buf_printf(&b, "%d", i % 7);
+      else td_buf_putc(&b, *at);
+    }
+  }
+  td_buf_puts(&b, tail);
+  return td_buf_finish(&b, &task->arena);
+}
+
+#define LONG_HEAD                                                             \
+  "dyn N <= 100\nexport fn f(a: f32[N], b: f32[N]) -> (y: "
+
+/* Formulas that are cut into parts; whole numbers, so nothing rounds. */
+TASK_TEST(test_long) {
+  (void)arg;
+  pipe_program_t list[] = {
+      {"long sum", NULL, PIPE_DO_EXACT | PIPE_LEAST, NULL, {"N=1", "N=37"}},
+      {"long product", NULL, PIPE_DO_EXACT | PIPE_LEAST, NULL, {"N=9"}},
+      {"long arm", NULL, PIPE_DO_EXACT | PIPE_LEAST, NULL, {"N=37", "N=0"}},
+      {"long and", NULL, PIPE_DO_EXACT | PIPE_LEAST, NULL, {"N=37"}},
+      {"long update", NULL, PIPE_DO_EXACT | PIPE_LEAST, NULL, {"N=37"}},
+  };
+  list[0].text = long_text(task, LONG_HEAD "f32[N]) { y[i] = ", " + ",
+                           "a[i]", "b[i] * #", 1500, " }\n");
+  list[1].text =
+      long_text(task,
+                LONG_HEAD "f32[N]) { y[i] = sum[k in N where k <= i] (",
+                " + ", "a[i - k]", "b[k] * #", 900, ") * b[k] }\n");
+  list[2].text = long_text(task, LONG_HEAD "f32[N]) { y[i] = if i > 3 then ",
+                           " + ", "a[i - 2]", "b[i - #/2]", 900,
+                           " else 1 }\n");
+  list[3].text = long_text(task, LONG_HEAD "bool[N]) { y[i] = i >= 3 and ",
+                           " and ", "a[i - 3] != # + 10", "b[i] > -9 + #",
+                           900, " }\n");
+  list[4].text =
+      long_text(task,
+                LONG_HEAD "f32[N]) {\n  var c[i] = a[i]\n"
+                          "  c[N - 1 - i] := ",
+                " + ", "a[i]", "c[i] * #", 900, "\n  y = c\n}\n");
+  check_all(list, sizeof list / sizeof list[0]);
+}
+
+/* The sum of many parameters is cut where kernels have too many. */
+TASK_TEST(test_inputs) {
+  (void)arg;
+  static const int counts[] = {2, 511, 700};
+  for (int k = 0; k < 3; k++) {
+    td_buf_t b;
+    td_buf_init(&b, task);
+    td_buf_puts(&b, "dyn N <= 4096\nexport fn f(");
+    for (int i = 0; i < counts[k]; i++) {
+      td_buf_printf(&b, "%sx%d: f32[N]", i > 0 ? ", " : "", i);
+    }
+    td_buf_puts(&b, ") -> y: f32[N] { y[i] = ");
+    for (int i = 0; i < counts[k]; i++) {
+      td_buf_printf(&b, "%sx%d[i]", i > 0 ? " + " : "", i);
+    }
+    td_buf_puts(&b, " }\n");
+    pipe_program_t p = {"inputs", b.data, PIPE_DO_EXACT | PIPE_LEAST, NULL,
+                        {"N=5", "N=0", NULL}};
+    assert_true(check_program(&p));
+    td_buf_free(&b);
+  }
+}
+
+/* Beyond that it is one error that says where. */
+TASK_TEST(test_too_long) {
+  (void)arg;
+  pipe_source_t source = {0};
+  const char *text =
+      long_text(task, LONG_HEAD "f32[N]) {\n  y[i] = ", " + ", "a[i]", "b[i]",
+                60000, " }\n");
+  const char *tir = pipe_lower(task, "long", text, &source);
+  td_task_t other;
+  td_task_init(&other, NULL);
+  check_t c = {.tir = tir};
+  assert_int_equal(td_task_run(&other, build_body, &c),
+                   TDSL_STATUS_INVALID_PROGRAM);
+  assert_int_equal(td_task_errors(&other), 1);
+  assert_string_equal(unit_first_id(&other), "B01");
+  td_task_free(&other);
 }
 
 #define GROUP(name)                                                           \
@@ -184,7 +286,8 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_products), cmocka_unit_test(test_nests),
       cmocka_unit_test(test_types),    cmocka_unit_test(test_updates),
-      cmocka_unit_test(test_loops),
+      cmocka_unit_test(test_loops),    cmocka_unit_test(test_long),
+      cmocka_unit_test(test_inputs),   cmocka_unit_test(test_too_long),
   };
   if (argc > 1 && strcmp(argv[1], "--cases") == 0) {
     return case_files(argc - 2, argv + 2, case_ways,
