@@ -36,7 +36,8 @@ static void write_kernel(td_buf_t *out, shape_t s) {
       "    alloc local bp: f32[%d, %d, %d]\n"
       "    alloc local ap: f32[%d, %d]\n"
       "    alloc local ct: f32[%d, %d, %d, %d]\n",
-      s.mc, s.nc, s.nc / s.nr, s.kc, s.nr, s.mc, s.kc + 16, s.mc / s.mr, s.nc / s.nr, s.mr, s.nr);
+      s.mc, s.nc, s.nc / s.nr, s.kc, s.nr, s.mc, s.kc + 16, s.mc / s.mr,
+      s.nc / s.nr, s.mr, s.nr);
   td_buf_printf(out,
       "    let rows: i64 = min(M - i0, %d)\n"
       "    let cols: i64 = min(N - j0, %d)\n"

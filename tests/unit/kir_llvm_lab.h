@@ -5,8 +5,37 @@
 
 #include "kir_lab.h"
 
+#include <math.h>
+
 #include "codegen/llvm/llvm.h"
 #include "runtime/cpu/cpu_orc.h"
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__, 0, 0, 0, 0})
+
+static inline const char *text_of(td_task_t *task, const char *format, ...)
+    TD_PRINTF(2, 3);
+static inline const char *text_of(td_task_t *task, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const char *text = td_arena_vprintf(&task->arena, format, args);
+  va_end(args);
+  return text;
+}
+
+/* Interesting f32 and f64 values and all pairs of them. */
+static const double specials[] = {
+    0.0,       -0.0,      1.0,        -1.0,      0.5,      -0.5,    1.5,
+    2.5,       -2.5,      3.0,        -7.0,      0x1p-126, 0x1p-149,
+    -0x1p-149, 0x1p-130,  0x1.fffffep127, -0x1.fffffep127, 0x1p31, -0x1p31,
+    0x1p63,    -0x1p63,   1e10,       -1e-10,    0.1,      12345.678};
+enum { SPECIALS = sizeof specials / sizeof specials[0] + 3 };
+
+static inline double special(size_t i) {
+  size_t n = sizeof specials / sizeof specials[0];
+  if (i < n) return specials[i];
+  return i == n ? (double)INFINITY : i == n + 1 ? -(double)INFINITY
+                                                : (double)NAN;
+}
 
 static const char *const lab_targets[] = {"x86-64-v2", "x86-64-v3",
                                           "x86-64-v4", "arm64"};
