@@ -201,6 +201,23 @@ static void test_compile_threads(void **state) {
   for (int i = 0; i < THREADS; i++) free((void *)(uintptr_t)c[i].object);
 }
 
+/* Every allocation of the emitter fails once; what LLVM holds is closed. */
+static void memory_body(td_task_t *task, void *arg) {
+  td_arena_t arena;
+  (void)arg;
+  td_arena_init(&arena, task);
+  const kir_kernel_t *kernels[1] = {lab_parse(task, &arena, add_text)};
+  cgl_output_t out;
+  cgl_compile(task, &arena, kernels, 1, ir_target_host(), CGL_OBJECT, &out);
+  assert_true(out.bytes > 0);
+  td_arena_free_all(&arena);
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  unit_sweep(memory_body, NULL);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_pool_covers),
@@ -209,6 +226,7 @@ int main(void) {
       cmocka_unit_test(test_missing_symbol),
       cmocka_unit_test(test_two_libraries),
       cmocka_unit_test(test_compile_threads),
+      cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

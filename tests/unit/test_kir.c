@@ -446,6 +446,33 @@ TASK_TEST(test_shared_choices) {
   td_buf_free(&text);
 }
 
+/* Every allocation fails once: nothing is held, nothing is half done. */
+static void memory_body(td_task_t *task, void *arg) {
+  td_arena_t arena;
+  td_buf_t out;
+  (void)arg;
+  td_arena_init(&arena, task);
+  td_buf_init(&out, task);
+  kir_kernel_t *k = lab_parse(
+      task, &arena,
+      "kernel k(in x: f32[16], out y: f32[16]) {\n"
+      "  loop.lane l in 0 .. 16 where l < 9 {\n"
+      "    y[l] = select(x[l] > 0.0, exp(x[l]) * exp(x[l]), x[15 - l])\n"
+      "  }\n}\n");
+  float x[16] = {1}, y[16];
+  void *buffers[2] = {x, y};
+  assert_true(kir_interpret(task, k, buffers, NULL, true, false));
+  kir_print(&out, k);
+  assert_true(out.length > 0);
+  td_buf_free(&out);
+  td_arena_free_all(&arena);
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  unit_sweep(memory_body, NULL);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),
@@ -458,6 +485,7 @@ int main(void) {
       cmocka_unit_test(test_lanes_in_step),
       cmocka_unit_test(test_checks),
       cmocka_unit_test(test_shared_choices),
+      cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
