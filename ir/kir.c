@@ -3,6 +3,8 @@
 
 #include "runtime/base/num.h"
 
+/* Operands are copied: callers build them on the stack. The place in the
+ * source is that of the first operand until somebody knows better. */
 static kir_expr_t *expr_new(td_arena_t *arena, kir_x_t op, tdsl_dtype_t type,
                             uint32_t count, kir_expr_t *const *args) {
   kir_expr_t *e = TD_NEW(arena, kir_expr_t);
@@ -46,6 +48,8 @@ kir_expr_t *kir_dim(td_arena_t *arena, const ix_poly_t *dim) {
   return e;
 }
 
+/* Narrow floats are computed in f32 and integers in i64, whatever they are
+ * stored as (language.md 8.4). */
 tdsl_dtype_t kir_arithmetic(tdsl_dtype_t dtype) {
   if (td_dtype_is_float(dtype)) {
     return dtype == TDSL_DTYPE_F64 ? TDSL_DTYPE_F64 : TDSL_DTYPE_F32;
@@ -66,12 +70,16 @@ kir_expr_t *kir_op(td_arena_t *arena, kir_x_t op, tdsl_dtype_t type,
   return expr_new(arena, op, type, count, args);
 }
 
+/* A number of type I64; floats are never folded here, since a fold would
+ * have to round as the engines do. */
 static bool const_i64(const kir_expr_t *e, int64_t *out) {
   if (e->op != KIR_X_CONST || e->type != TDSL_DTYPE_I64) return false;
   *out = e->u.i64;
   return true;
 }
 
+/* Index expressions are sums of products with many zeros and ones (the first
+ * tile, a unit stride); dropping them here keeps every later reader short. */
 kir_expr_t *kir_add(td_arena_t *arena, kir_expr_t *a, kir_expr_t *b) {
   int64_t x = 0, y = 0, sum;
   bool has_x = const_i64(a, &x), has_y = const_i64(b, &y);
@@ -97,6 +105,8 @@ kir_expr_t *kir_mul(td_arena_t *arena, kir_expr_t *a, kir_expr_t *b) {
   return kir_op(arena, KIR_X_MUL, a->type, 2, (kir_expr_t *[]){a, b});
 }
 
+/* An integer variable also gets a symbol, so that passes can reason about
+ * subscripts as polynomials. The number is dense until kir_renumber. */
 kir_var_t *kir_var_create(kir_kernel_t *kernel, const char *name,
                           tdsl_dtype_t type) {
   kir_var_t *var = TD_NEW(kernel->arena, kir_var_t);
@@ -203,6 +213,7 @@ void kir_walk_into(kir_walker_t *w, const kir_expr_t *root,
   }
 }
 
+/* In the order in which they are evaluated and printed. */
 uint32_t kir_stmt_expr_count(const kir_stmt_t *s) {
   return s->sub_count + (s->lo != NULL) + (s->hi != NULL) +
          (s->mask != NULL) + (s->value != NULL);
@@ -241,6 +252,7 @@ static const ix_poly_t *trip_count(const kir_kernel_t *kernel,
                 ix_const(pool, s->step), NULL);
 }
 
+/* What a launch is divided by: the run time hands out ranges of it. */
 const ix_poly_t *kir_block_count(const kir_kernel_t *kernel) {
   const ix_poly_t *count = ix_const(kernel->pool, 1);
   const kir_block_t *block = &kernel->body;
@@ -251,6 +263,8 @@ const ix_poly_t *kir_block_count(const kir_kernel_t *kernel) {
   return count;
 }
 
+/* Buffers of all branches and loops count as live at once: offsets are then
+ * fixed when a kernel is emitted, and a block needs no allocator. */
 static const ix_poly_t *block_scratch(const kir_kernel_t *kernel,
                                       const kir_block_t *block) {
   ix_pool_t *pool = kernel->pool;

@@ -35,6 +35,7 @@ typedef struct nest {
   int64_t total;
 } nest_t;
 
+/* Bounds of block loops are constants or dims (kir_verify). */
 static bool bound(const kir_code_t *c, const kir_expr_t *e, int64_t *out) {
   if (e->op == KIR_X_DIM) return kir_code_dim(c, e->u.dim, out);
   *out = e->u.i64;
@@ -66,6 +67,7 @@ static const kir_block_t *open_nest(kir_code_t *c, nest_t *n) {
   return body;
 }
 
+/* The innermost block loop moves fastest, as in emitted code. */
 static void set_vars(const nest_t *n, int64_t number) {
   for (uint32_t d = n->depth; d > 0; d--) {
     *n->vars[d - 1] =
@@ -74,6 +76,8 @@ static void set_vars(const nest_t *n, int64_t number) {
   }
 }
 
+/* Compiling takes milliseconds, so nothing is kept between calls: a program
+ * holds the numbers of its dims. */
 bool kir_interpret(td_task_t *task, const kir_kernel_t *kernel,
                    void *const *buffers, const int64_t *scalars, bool checks,
                    bool reversed) {

@@ -14,10 +14,12 @@ enum { MAX_DEPTH = 255, MAX_STEPS = 1 << 22 };
 
 enum { TRAIT_SEEN = 1, TRAIT_LOADS = 2, TRAIT_WIDE = 4 };
 
+/* Keys of maps; equal only for the same node, never for equal text. */
 static uint64_t key_of(const void *pointer) {
   return (uint64_t)(uintptr_t)pointer;
 }
 
+/* Returns the number of the step, for jumps that are aimed later. */
 uint32_t kir_code_emit(kir_code_t *c, kir_step_t step) {
   if (c->steps.length >= MAX_STEPS) {
     td_raise(c->task, TDSL_STATUS_LIMIT, "kernel %s is too large",
@@ -27,6 +29,8 @@ uint32_t kir_code_emit(kir_code_t *c, kir_step_t step) {
   return (uint32_t)c->steps.length - 1;
 }
 
+/* Taken in order; whoever opened a statement or block gives back what was
+ * taken since by resetting slots_used. */
 void *kir_code_register(kir_code_t *c, bool is_wide) {
   (void)is_wide; /* all slots are wide: they are few */
   if (c->slots_used == c->slots.length) {
@@ -39,6 +43,8 @@ void *kir_code_register(kir_code_t *c, bool is_wide) {
 
 /* ---- dims and constants ---------------------------------------------------*/
 
+/* Dims are numbers while a kernel runs, so whatever is made of them alone is
+ * a constant of the program. */
 static bool dim_value(void *user, const ix_symbol_t *s, int64_t *out) {
   const kir_code_t *c = user;
   for (uint32_t i = 0; i < c->kernel->dim_count; i++) {
@@ -92,6 +98,7 @@ static void *wide_constant(kir_code_t *c, void *reg, kir_rep_t rep) {
 
 /* ---- what is known of expressions -----------------------------------------*/
 
+/* 0 for what find_trait has not seen. */
 static uint32_t trait_of(const kir_code_t *c, const kir_expr_t *e) {
   return (uint32_t)(uintptr_t)td_map_get_u64(&c->traits, key_of(e));
 }
@@ -107,6 +114,8 @@ static void find_trait(void *user, const kir_expr_t *e) {
   td_map_put_u64(&c->traits, key_of(e), (void *)(uintptr_t)t);
 }
 
+/* Before anything of a statement is evaluated: laziness and lanes are decided
+ * by these. */
 static void find_traits(kir_code_t *c, const kir_stmt_t *s) {
   kir_walker_t walker;
   kir_walker_init(&walker, c->arena);
@@ -117,6 +126,8 @@ static void find_traits(kir_code_t *c, const kir_stmt_t *s) {
 
 /* ---- values of the statement ----------------------------------------------*/
 
+/* The log is what memo_release undoes: values made under a jump or a mask
+ * must not be found outside of it. */
 static void memo_put(kir_code_t *c, uint64_t key, void *reg) {
   td_map_put_u64(&c->memo, key, reg);
   td_vec_push(c->arena, &c->memo_log, key);
@@ -137,6 +148,8 @@ static bool memo_find(const kir_code_t *c, const kir_expr_t *e,
   return v != 0;
 }
 
+/* The spread copy is remembered like a value of its own, under the key with
+ * bit 0 set. */
 static kir_value_t widen(kir_code_t *c, kir_value_t v, kir_rep_t rep,
                          const kir_expr_t *e) {
   if (c->lanes == 0 || v.is_wide) return v;
@@ -158,8 +171,12 @@ static kir_value_t widen(kir_code_t *c, kir_value_t v, kir_rep_t rep,
 
 /* ---- expressions ----------------------------------------------------------*/
 
+/* Depth-first with a stack of its own, so that a sum of 200,000 terms costs
+ * memory and not C stack; only choices and subscripts recurse, to a cap. */
 static kir_value_t eval(kir_code_t *c, const kir_expr_t *root);
 
+/* Arms without loads cannot be told from evaluated ones, so they are simply
+ * evaluated: that keeps programs flat. */
 static bool is_lazy(const kir_code_t *c, const kir_expr_t *e) {
   uint32_t loads = 0;
   if (e->op != KIR_X_SELECT && e->op != KIR_X_AND && e->op != KIR_X_OR) {
@@ -171,6 +188,7 @@ static bool is_lazy(const kir_code_t *c, const kir_expr_t *e) {
   return loads != 0;
 }
 
+/* Operands to evaluate before the operation itself, in any case. */
 static uint32_t strict_count(const kir_code_t *c, const kir_expr_t *e) {
   return is_lazy(c, e) ? 1 : e->arg_count;
 }
@@ -330,6 +348,7 @@ static bool split_lane(kir_code_t *c, kir_expr_t *e, kir_expr_t **base) {
   return false;
 }
 
+/* Subscripts are evaluated here, for lane 0 where the lanes are neighbours. */
 static kir_access_t *access_of(kir_code_t *c, const kir_buffer_t *b,
                                uint32_t count, kir_expr_t *const *subs,
                                td_loc_t loc) {
@@ -353,6 +372,8 @@ static kir_access_t *access_of(kir_code_t *c, const kir_buffer_t *b,
   return a;
 }
 
+/* A uniform place is read once for all lanes; the step still needs to know
+ * how many there are, to see whether any of them counts. */
 static kir_value_t memory(kir_code_t *c, const kir_expr_t *e) {
   kir_access_t *a =
       access_of(c, e->u.buffer, e->arg_count, e->args, e->loc);
@@ -400,6 +421,7 @@ static kir_value_t operation(kir_code_t *c, const kir_expr_t *e) {
   return (kir_value_t){s.out, is_wide};
 }
 
+/* Leaves cost no step: a register that is already filled. */
 static kir_value_t leaf(kir_code_t *c, const kir_expr_t *e) {
   if (e->op == KIR_X_VAR) return c->vars[e->u.var->id];
   return (kir_value_t){constant(c, e), false};
@@ -450,6 +472,8 @@ static kir_value_t eval(kir_code_t *c, const kir_expr_t *root) {
 
 /* ---- statements -----------------------------------------------------------*/
 
+/* Serial, unrolled and thread loops alike: in order, one after the other.
+ * The bound is read once, since the body may store to what it came from. */
 static void counted_loop(kir_code_t *c, const kir_stmt_t *s) {
   int64_t *var = kir_code_register(c, false);
   void *hi = kir_code_register(c, false);
@@ -473,6 +497,7 @@ static void counted_loop(kir_code_t *c, const kir_stmt_t *s) {
   c->steps.data[enter].jump = (uint32_t)c->steps.length;
 }
 
+/* The numbers of the lanes are a constant register. */
 static void lane_loop(kir_code_t *c, const kir_stmt_t *s) {
   int64_t *numbers = TD_NEW_ARRAY(c->arena, int64_t, KIR_WIDTH);
   for (int64_t l = 0; l < KIR_WIDTH; l++) numbers[l] = l;
@@ -490,6 +515,8 @@ static void lane_loop(kir_code_t *c, const kir_stmt_t *s) {
   c->lanes = 0;
 }
 
+/* Both arms run, each under its lanes; an arm without lanes does nothing, as
+ * its loads and stores see to. */
 static void masked_if(kir_code_t *c, const kir_stmt_t *s, const void *cond) {
   const uint8_t *before = c->mask;
   const kir_block_t *arms[2] = {&s->body, &s->orelse};
@@ -508,6 +535,8 @@ static void masked_if(kir_code_t *c, const kir_stmt_t *s, const void *cond) {
   }
 }
 
+/* The condition is copied out of the statement's temporaries, because the
+ * arms may overwrite those. */
 static void if_stmt(kir_code_t *c, const kir_stmt_t *s) {
   uint8_t *cond = kir_code_register(c, true);
   size_t mark = c->slots_used;
@@ -531,6 +560,7 @@ static void if_stmt(kir_code_t *c, const kir_stmt_t *s) {
   c->steps.data[out].jump = (uint32_t)c->steps.length;
 }
 
+/* Value first, then subscripts; neither can change what the other reads. */
 static void store(kir_code_t *c, const kir_stmt_t *s) {
   kir_rep_t rep = kir_rep_of(s->value->type);
   kir_value_t v = eval(c, s->value);
@@ -544,6 +574,7 @@ static void store(kir_code_t *c, const kir_stmt_t *s) {
                                 .access = a});
 }
 
+/* Copied, not renamed: the value must stay what it was when memory changes. */
 static void let(kir_code_t *c, const kir_stmt_t *s) {
   void *reg = kir_code_register(c, true);
   size_t mark = c->slots_used;
@@ -556,6 +587,8 @@ static void let(kir_code_t *c, const kir_stmt_t *s) {
   c->vars[s->var->id] = (kir_value_t){reg, v.is_wide};
 }
 
+/* A lane loop finds its own traits: its mask mentions the lane, which exists
+ * only inside. */
 static void statement(kir_code_t *c, const kir_stmt_t *s) {
   bool is_lane = s->kind == KIR_LOOP && s->loop == KIR_LOOP_LANE;
   if (!is_lane) find_traits(c, s);

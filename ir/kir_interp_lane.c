@@ -43,6 +43,7 @@ static double power(double x, double y) {
   return x < 0 ? (double)NAN : pow(x, y);
 }
 
+/* Wraps; the checker has proved the exponent to be >= 0. */
 static int64_t int_power(int64_t x, int64_t n) {
   int64_t r = 1;
   for (; n > 0; n >>= 1) {
@@ -293,6 +294,7 @@ CAST_FROM(cast_b, uint8_t, false, 0, x[l])
   ((kir_step_fn[]){name##_s, name##_d, name##_i, NULL})[rep]
 #define BY_FLOAT(name) ((kir_step_fn[]){name##_s, name##_d, NULL, NULL})[rep]
 
+/* NULL: no such operation at this type, which kir_verify excludes. */
 kir_step_fn kir_lane_fn(kir_x_t op, kir_rep_t rep, kir_rep_t arg_rep,
                         bool is_whole) {
   bool fast = op == KIR_X_FMA && has_fma();

@@ -8,6 +8,8 @@
 
 #include "runtime/base/num.h"
 
+/* Scratch is one piece for the whole run, zeroed once: emitted code finds
+ * what the block before left there, and neither may be relied on. */
 kir_memory_t *kir_code_memory(kir_code_t *c, const kir_buffer_t *b,
                               void *data) {
   uint64_t key = (uint64_t)(uintptr_t)b;
@@ -39,6 +41,7 @@ kir_memory_t *kir_code_memory(kir_code_t *c, const kir_buffer_t *b,
   return m;
 }
 
+/* What a former block or turn of a loop wrote counts as undefined again. */
 void kir_run_alloc(kir_machine_t *m, const kir_step_t *s) {
   kir_memory_t *at = s->access->memory;
   (void)m;
@@ -47,6 +50,7 @@ void kir_run_alloc(kir_machine_t *m, const kir_step_t *s) {
 
 /* ---- addresses ------------------------------------------------------------*/
 
+/* The first fault only; the machine then stops at the next step. */
 static void report(kir_machine_t *m, const kir_access_t *a, const char *what,
                    int64_t value, uint32_t dim) {
   const kir_memory_t *at = a->memory;
@@ -61,6 +65,7 @@ static void report(kir_machine_t *m, const kir_access_t *a, const char *what,
   }
 }
 
+/* One subscript as one lane sees it. */
 static int64_t sub_of(const kir_access_t *a, uint32_t d, uint32_t lane) {
   int64_t v = a->subs[d][a->is_wide[d] ? lane : 0];
   return a->is_row && d + 1 == a->count ? v + lane : v;
@@ -126,6 +131,7 @@ static void read_one(const kir_memory_t *at, int64_t offset, kir_rep_t rep,
   }
 }
 
+/* Lanes that are not read hold 0, so that arithmetic on them is defined. */
 static void clear_one(kir_rep_t rep, void *reg, uint32_t lane) {
   size_t bytes = kir_rep_bytes(rep);
   memset((unsigned char *)reg + lane * bytes, 0, bytes);
@@ -183,6 +189,7 @@ static bool write_row(const kir_memory_t *at, int64_t offset, kir_rep_t rep,
 
 /* ---- steps ----------------------------------------------------------------*/
 
+/* No mask means all lanes. */
 static bool any_lane(const uint8_t *mask, uint32_t n) {
   if (mask == NULL) return true;
   uint8_t any = 0;
@@ -217,6 +224,7 @@ void kir_run_load(kir_machine_t *m, const kir_step_t *s) {
   }
 }
 
+/* Lanes store in their order, so of two that meet the last one stays. */
 void kir_run_store(kir_machine_t *m, const kir_step_t *s) {
   const kir_access_t *a = s->access;
   if (a->is_row && !a->any_wide && s->mask == NULL) {
@@ -230,6 +238,8 @@ void kir_run_store(kir_machine_t *m, const kir_step_t *s) {
   }
 }
 
+/* By halves, as kir.h spells it: the order of additions is part of the
+ * meaning. */
 void kir_run_fold(kir_machine_t *m, const kir_step_t *s) {
   const kir_access_t *a = s->access;
   const kir_memory_t *at = a->memory;

@@ -7,6 +7,7 @@ enum { MAX_TEXT_BYTES = 64 << 20 };
 
 /* ---- names ----------------------------------------------------------------*/
 
+/* Dims and names share one space: a word means one thing in a kernel. */
 static bool is_known(kir_parser_t *p, td_str_t text) {
   return td_map_get(&p->names, text) != NULL ||
          td_map_get(&p->t.dims, text) != NULL;
@@ -25,6 +26,7 @@ static const char *new_name(kir_parser_t *p) {
   return name;
 }
 
+/* Visible to the end of the block, see forget. */
 static void declare(kir_parser_t *p, const char *text, kir_buffer_t *buffer,
                     kir_var_t *var) {
   kir_name_t *name = TD_NEW(&p->t.scratch, kir_name_t);
@@ -34,6 +36,7 @@ static void declare(kir_parser_t *p, const char *text, kir_buffer_t *buffer,
   td_vec_push(&p->t.scratch, &p->declared, text);
 }
 
+/* Entries read as absent once their value is NULL. */
 static void forget(kir_parser_t *p, size_t mark) {
   while (p->declared.length > mark) {
     td_map_put(&p->names, td_str(td_vec_pop(&p->declared)), NULL);
@@ -76,6 +79,7 @@ static kir_buffer_t *parse_buffer(kir_parser_t *p, kir_space_t space) {
 
 static void parse_block(kir_parser_t *p, kir_block_t *block, int depth);
 
+/* `{ ... }`; depth is counted here, before anything recurses. */
 static void parse_body(kir_parser_t *p, kir_block_t *block, int depth) {
   size_t mark = p->declared.length;
   tir_expect_punct(&p->t, "{");
@@ -101,6 +105,7 @@ static void parse_shared(kir_parser_t *p) {
   td_vec_push(&t->scratch, &p->lets, e);
 }
 
+/* Loop words are looked for first: a buffer cannot be called so. */
 static bool find_loop(kir_parser_t *p, kir_loop_t *out) {
   for (kir_loop_t kind = KIR_LOOP_BLOCK; kind <= KIR_LOOP_THREAD; kind++) {
     if (!tir_at_word(&p->t, kir_loop_text(kind))) continue;
@@ -110,6 +115,8 @@ static bool find_loop(kir_parser_t *p, kir_loop_t *out) {
   return false;
 }
 
+/* The bounds are read before the variable exists, the mask after: only a
+ * lane's mask may mention it. */
 static kir_stmt_t *parse_loop(kir_parser_t *p, kir_loop_t kind, int depth) {
   tir_parser_t *t = &p->t;
   size_t mark = p->declared.length;
@@ -138,6 +145,7 @@ static kir_stmt_t *new_stmt(kir_parser_t *p, kir_kind_t kind) {
   return s;
 }
 
+/* Shared expressions belong to the condition alone. */
 static kir_stmt_t *parse_if(kir_parser_t *p, int depth) {
   kir_stmt_t *s = new_stmt(p, KIR_IF);
   s->mask = kir_parse_expr(p);
@@ -147,6 +155,7 @@ static kir_stmt_t *parse_if(kir_parser_t *p, int depth) {
   return s;
 }
 
+/* The variable is declared after its value, which cannot mention it. */
 static kir_stmt_t *parse_let(kir_parser_t *p) {
   tir_parser_t *t = &p->t;
   kir_stmt_t *s = new_stmt(p, KIR_LET);
@@ -184,6 +193,7 @@ static kir_stmt_t *parse_store(kir_parser_t *p) {
   return s;
 }
 
+/* One statement, or one `let $n` of the statement that follows. */
 static void parse_stmt(kir_parser_t *p, kir_block_t *block, int depth) {
   tir_parser_t *t = &p->t;
   td_loc_t loc = t->now.loc;
@@ -222,6 +232,8 @@ static void parse_block(kir_parser_t *p, kir_block_t *block, int depth) {
 
 /* ---- kernels --------------------------------------------------------------*/
 
+/* `loop i in 0..8`: the kind comes first where it is not dyn. A dim may be
+ * called like a kind, so one word is looked ahead. */
 static void parse_dim(kir_parser_t *p) {
   tir_parser_t *t = &p->t;
   ix_symbol_kind_t kind = IX_SYM_DYN;
@@ -266,6 +278,7 @@ static void parse_dims(kir_parser_t *p) {
   p->kernel->dim_count = (uint32_t)dims.length;
 }
 
+/* Numbers are given in order, which is that of the buffers at launch. */
 static void parse_params(kir_parser_t *p) {
   TD_VEC(kir_buffer_t *) params = {0};
   tir_parser_t *t = &p->t;
@@ -309,6 +322,7 @@ static void parse_signature(kir_parser_t *p) {
   if (!t->failed) t->now = end;
 }
 
+/* Lines are joined again to the one text that passes made. */
 static void parse_card(kir_parser_t *p) {
   td_buf_t text;
   td_buf_init(&text, p->t.task);
@@ -322,6 +336,7 @@ static void parse_card(kir_parser_t *p) {
   if (any) p->kernel->card = card;
 }
 
+/* Kernels of one text share a pool, but no names. */
 static kir_kernel_t *parse_kernel(kir_parser_t *p) {
   tir_parser_t *t = &p->t;
   kir_kernel_t *k = TD_NEW(t->arena, kir_kernel_t);

@@ -27,18 +27,22 @@ typedef struct state {
   TD_VEC(kir_expr_t *) operands;
 } state_t;
 
+/* What stands for an expression after a failure. */
 static kir_expr_t *zero(kir_parser_t *p) {
   return kir_const_i(p->t.arena, TDSL_DTYPE_I64, 0);
 }
 
 /* ---- leaves ---------------------------------------------------------------*/
 
+/* `0.5:f64`; without it a float is f32. */
 static bool ends_in_f64(kir_parser_t *p) {
   if (!tir_take_punct(&p->t, ":")) return false;
   if (!tir_take_word(&p->t, "f64")) tir_fail(&p->t, "expected `f64`");
   return true;
 }
 
+/* f32 digits are rounded to f32 at once: by way of f64 they would be rounded
+ * twice. */
 static kir_expr_t *float_constant(kir_parser_t *p, bool is_negative) {
   td_str_t text = p->t.now.word;
   tir_next(&p->t);
@@ -82,6 +86,7 @@ static kir_expr_t *constant(kir_parser_t *p) {
   return kir_const_i(p->t.arena, TDSL_DTYPE_BOOL, is_true);
 }
 
+/* Sharing comes back as sharing: the same node, not a copy. */
 static kir_expr_t *let_use(kir_parser_t *p) {
   int64_t number = -1;
   if (!td_parse_i64(p->t.now.word, &number) || number < 0 ||
@@ -93,6 +98,7 @@ static kir_expr_t *let_use(kir_parser_t *p) {
   return p->lets.data[number];
 }
 
+/* A word alone is a variable or a dim; buffers have brackets. */
 static kir_expr_t *name_use(kir_parser_t *p, td_str_t text, td_loc_t loc) {
   const kir_name_t *name = td_map_get(&p->names, text);
   if (name != NULL && name->var != NULL) {
@@ -122,6 +128,7 @@ kir_buffer_t *kir_parse_buffer(kir_parser_t *p) {
 
 /* ---- calls and operators --------------------------------------------------*/
 
+/* Operations written between their operands are not calls. */
 static kir_x_t find_op(kir_parser_t *p, td_str_t name, td_loc_t loc,
                        tdsl_dtype_t *to) {
   const size_t prefix = strlen("cast.");
@@ -181,6 +188,7 @@ static void reduce(kir_parser_t *p, state_t *s) {
   td_vec_push(&p->t.scratch, &s->operands, e);
 }
 
+/* An infix operator takes the operand before it as its first. */
 static void push_open(kir_parser_t *p, state_t *s, open_t o) {
   o.first = s->operands.length - (o.kind == OPEN_INFIX ? 1 : 0);
   td_vec_push(&p->t.scratch, &s->opens, o);
@@ -270,6 +278,7 @@ static void reduce_infix(kir_parser_t *p, state_t *s, int level) {
   }
 }
 
+/* Operators of the same level group to the left. */
 static bool take_infix(kir_parser_t *p, state_t *s) {
   open_t o = {.kind = OPEN_INFIX, .loc = p->t.now.loc};
   bool is_word = p->t.now.token == TIR_T_WORD;
@@ -308,6 +317,7 @@ kir_expr_t *kir_parse_expr(kir_parser_t *p) {
   return s.operands.data[0];
 }
 
+/* Of a store; those of loads are read as operands. */
 uint32_t kir_parse_subs(kir_parser_t *p, kir_expr_t ***out) {
   TD_VEC(kir_expr_t *) subs = {0};
   tir_expect_punct(&p->t, "[");

@@ -38,6 +38,7 @@ typedef struct printer {
 
 /* ---- names ----------------------------------------------------------------*/
 
+/* Keys of the name tables: identity of the thing named. */
 static uint64_t key_of(const void *pointer) {
   return (uint64_t)(uintptr_t)pointer;
 }
@@ -56,6 +57,7 @@ static td_str_t clean(printer_t *p, const char *name) {
   return td_str_n(text, length);
 }
 
+/* Words of the grammar count as taken from the start. */
 static word_t *find_word(printer_t *p, td_str_t text) {
   word_t *word = td_map_get(&p->words, text);
   if (word != NULL) return word;
@@ -65,10 +67,13 @@ static word_t *find_word(printer_t *p, td_str_t text) {
   return word;
 }
 
+/* Undone at the end of the block that gives a name. */
 static void remember(printer_t *p, word_t *word) {
   td_vec_push(&p->arena, &p->undos, (undo_t){word, *word});
 }
 
+/* The suffix that was tried last is kept, so that many variables of one name
+ * do not cost the square of their number. */
 static const char *unique(printer_t *p, const char *name) {
   td_str_t base = clean(p, name);
   word_t *word = find_word(p, base);
@@ -107,6 +112,8 @@ static void name(printer_t *p, const void *of) {
   td_buf_puts(p->out, text == NULL ? "?" : text);
 }
 
+/* Polynomials print the names of their symbols, so a renamed dim needs a
+ * symbol of the new name to stand in for it. */
 static void name_dim(printer_t *p, const ix_symbol_t *dim) {
   give_name(p, dim, dim->name);
   const char *text = td_map_get_u64(&p->names, key_of(dim));
@@ -132,6 +139,8 @@ static void poly(printer_t *p, const ix_poly_t *dim) {
 
 /* ---- expressions ----------------------------------------------------------*/
 
+/* Floats get a point, so that the parser knows them from integers; f64 says
+ * so, since f32 is what kernels mostly hold. */
 static void constant(printer_t *p, const kir_expr_t *e) {
   char text[TD_F64_TEXT];
   if (e->type == TDSL_DTYPE_BOOL) {
@@ -185,6 +194,7 @@ static void open_expr(printer_t *p, const kir_expr_t *e) {
   }
 }
 
+/* What ends the text that open_expr began; infix operations have neither. */
 static const char *close_text(const kir_expr_t *e) {
   switch (e->op) {
     case KIR_X_CONST: case KIR_X_VAR: case KIR_X_DIM: return "";
@@ -260,6 +270,7 @@ typedef struct sharing {
   TD_VEC(const kir_expr_t *) order; /* operands first */
 } sharing_t;
 
+/* The second use of an expression makes it shared. */
 static void use(sharing_t *s, const kir_expr_t *e) {
   if (kir_is_small(e)) return;
   if (td_map_get_u64(&s->seen, key_of(e)) != NULL) {
@@ -269,6 +280,7 @@ static void use(sharing_t *s, const kir_expr_t *e) {
   }
 }
 
+/* Operands come before what uses them, so `order` defines before use. */
 static void count_uses(void *user, const kir_expr_t *e) {
   sharing_t *s = user;
   td_vec_push(&s->p->arena, &s->order, e);
@@ -312,6 +324,7 @@ static void lets(printer_t *p, const kir_stmt_t *stmt, bool in_line) {
 
 /* ---- statements -----------------------------------------------------------*/
 
+/* A buffer gets its name where it is declared: `acc: f32[4, 16]`. */
 static void buffer(printer_t *p, const kir_buffer_t *b) {
   give_name(p, b, b->name);
   name(p, b);
@@ -326,6 +339,7 @@ static void buffer(printer_t *p, const kir_buffer_t *b) {
 
 static void block(printer_t *p, const kir_block_t *stmts);
 
+/* Names given inside are free again after the brace. */
 static void body(printer_t *p, const kir_block_t *stmts) {
   size_t mark = p->undos.length;
   td_buf_puts(p->out, " {\n");
@@ -406,6 +420,7 @@ static void block(printer_t *p, const kir_block_t *stmts) {
 
 /* ---- kernels --------------------------------------------------------------*/
 
+/* Direction first: it is what a reader asks. */
 static void params(printer_t *p) {
   const kir_kernel_t *k = p->kernel;
   td_buf_putc(p->out, '(');
@@ -421,6 +436,8 @@ static void params(printer_t *p) {
   td_buf_putc(p->out, ')');
 }
 
+/* Kind and range are part of the meaning: they decide how polynomials
+ * simplify when the text is read back. */
 static void dims(printer_t *p) {
   const kir_kernel_t *k = p->kernel;
   for (uint32_t i = 0; i < k->dim_count; i++) {

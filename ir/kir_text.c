@@ -55,6 +55,7 @@ kir_class_t kir_x_class(kir_x_t op) {
   return op < KIR_X_COUNT ? scalar_rows[op].class_of : KIR_CLASS_leaf;
 }
 
+/* Few enough rows to be looked through. */
 const char *kir_x_infix(kir_x_t op, int *out_level) {
   for (size_t i = 0; i < sizeof infix_rows / sizeof infix_rows[0]; i++) {
     if (infix_rows[i].op != op) continue;
@@ -123,6 +124,8 @@ static uint32_t weigh(const kir_expr_t *e, uint32_t limit, bool with_loads) {
   return weight;
 }
 
+/* Small expressions have small parts only, so that printing them twice never
+ * hides sharing from the reader of the text. */
 bool kir_is_small(const kir_expr_t *e) {
   enum { INDEX_WEIGHT = 5, LOAD_WEIGHT = 12 };
   uint32_t limit = e->op == KIR_X_LOAD ? LOAD_WEIGHT : INDEX_WEIGHT;

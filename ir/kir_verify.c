@@ -53,6 +53,8 @@ typedef struct dim_check {
   const kir_kernel_t *kernel;
 } dim_check_t;
 
+/* Loop variables have symbols too, but no place in dims: a buffer has its
+ * size before any loop runs. */
 static bool is_kernel_dim(void *user, const ix_symbol_t *s) {
   const dim_check_t *c = user;
   for (uint32_t i = 0; i < c->kernel->dim_count; i++) {
@@ -81,6 +83,7 @@ static int64_t row_width(const kir_buffer_t *b) {
   return n < 1 || n > MAX_LANES ? 0 : n;
 }
 
+/* The cap on registers keeps what is unrolled over them small. */
 static void check_buffer(verifier_t *v, const kir_buffer_t *b) {
   int64_t n = 0, total = 1;
   if (b == NULL || b->name == NULL) {
@@ -105,6 +108,7 @@ static void check_buffer(verifier_t *v, const kir_buffer_t *b) {
   }
 }
 
+/* Parameters always, scratch from its alloc to the end of the block. */
 static bool is_usable(verifier_t *v, const kir_buffer_t *b) {
   if (b == NULL ||
       td_map_get_u64(&v->buffers, (uint64_t)(uintptr_t)b) == NULL) {
@@ -143,6 +147,7 @@ static bool all_i64(const kir_expr_t *e) {
   return true;
 }
 
+/* Operations whose order of halves is defined, of a type that has them. */
 static bool folds(const kir_expr_t *e) {
   switch ((int)e->fold) {
     case KIR_X_ADD: case KIR_X_MUL: case KIR_X_MAX: case KIR_X_MIN:
@@ -197,6 +202,7 @@ static bool operands_fit(const kir_expr_t *e) {
   return false;
 }
 
+/* Also finds variables of another kernel, whose numbers may coincide. */
 static visible_t state_of(const verifier_t *v, const kir_var_t *var) {
   if (var == NULL || var->id >= v->kernel->var_count ||
       v->known[var->id] != var) {
@@ -223,6 +229,7 @@ static void see(void *user, const kir_expr_t *e) {
   if (s == LANE) t->varying = true;
 }
 
+/* Few and small: asked of subscripts of registers and of lets. */
 static trait_t trait_of(verifier_t *v, const kir_expr_t *e) {
   trait_t t = {true, false};
   kir_walker_t walker;
@@ -231,6 +238,7 @@ static trait_t trait_of(verifier_t *v, const kir_expr_t *e) {
   return t;
 }
 
+/* Exactly the lane: `l + 0` would have to be understood by every emitter. */
 static bool is_lane(const verifier_t *v, const kir_expr_t *e) {
   return e->op == KIR_X_VAR && v->lane != NULL && e->u.var == v->lane;
 }
@@ -272,6 +280,7 @@ static void check_load(verifier_t *v, const kir_expr_t *e) {
   }
 }
 
+/* Emitters take the number as it is, so it must be a value of its type. */
 static void check_const(verifier_t *v, const kir_expr_t *e) {
   if (e->type == TDSL_DTYPE_BOOL && e->u.i64 != 0 && e->u.i64 != 1) {
     fail(v, v->loc, "a bool is neither 0 nor 1");
@@ -324,6 +333,7 @@ static void check_expr(verifier_t *v, const kir_expr_t *e, tdsl_dtype_t type,
 
 /* ---- statements -----------------------------------------------------------*/
 
+/* What the run time can evaluate before a launch. */
 static bool is_dim_only(const kir_expr_t *e) {
   return e->op == KIR_X_CONST || e->op == KIR_X_DIM;
 }
@@ -332,6 +342,8 @@ static bool is_const_i64(const kir_expr_t *e) {
   return e->op == KIR_X_CONST && e->type == TDSL_DTYPE_I64;
 }
 
+/* One variable a number and one definition at a time, so that emitters may
+ * keep values in an array. */
 static void define(verifier_t *v, const kir_var_t *var, visible_t state) {
   if (var == NULL || var->name == NULL || !tir_is_arithmetic(var->type) ||
       var->id >= v->kernel->var_count) {
@@ -368,6 +380,8 @@ static int64_t copies_of(verifier_t *v, const kir_stmt_t *s, int64_t around) {
   return around * trips;
 }
 
+/* `block_loops` is passed on while the block is one statement, so that block
+ * loops nest directly in each other. */
 static void check_block(verifier_t *v, const kir_block_t *block, int depth,
                         int64_t copies, uint32_t block_loops);
 
@@ -430,11 +444,14 @@ static void check_loop(verifier_t *v, const kir_stmt_t *s, int depth,
   v->vars[s->var->id] = HIDDEN;
 }
 
+/* Floats round and integers keep low bits; nothing else converts itself. */
 static bool value_fits(const kir_buffer_t *b, const kir_expr_t *value) {
   tir_class_t c = tir_dtype_class(b->dtype);
   return c == tir_dtype_class(value->type);
 }
 
+/* In a lane loop registers change only lane by lane: lanes that all store to
+ * one register would need an order that vectors do not have. */
 static void check_store(verifier_t *v, const kir_stmt_t *s) {
   const kir_buffer_t *b = s->buffer;
   if (!is_usable(v, b)) return;
