@@ -38,6 +38,7 @@ typedef enum drv_hal {
 typedef struct drv_cache drv_cache_t;   /* api_cache.h */
 typedef struct drv_object drv_object_t; /* the same */
 typedef struct drv_store drv_store_t;   /* api_weights.h */
+typedef struct drv_variant drv_variant_t; /* api_variant.c */
 
 /* ---- context ------------------------------------------------------------ */
 
@@ -121,6 +122,12 @@ typedef struct drv_compile {
   bool has_config;
   uint32_t source;
   const ast_file_t *ast;
+  /* A variant is made of what this program was made of, or NULL. */
+  const tdsl_program_t *origin;
+  td_map_t imports;     /* "FILE NAME" -> number of the source */
+  uint32_t arg_count;   /* what the entry's arguments are, by parameter */
+  const tdsl_dtype_t *arg_dtypes;
+  const int32_t *arg_ranks;
   uint32_t dim_count;   /* of desc, then those solved from the weights */
   const sem_dim_value_t *dims;
   sem_program_t *sem;
@@ -160,6 +167,8 @@ struct tdsl_program {
   td_arena_t arena;
   drv_device_t device;
   tdsl_checks_t checks;
+  tdsl_compile_desc_t desc;  /* what a variant needs of it, in the arena */
+  const drv_compile_t *made; /* the compilation, for its sources */
   tir_module_t *tir;   /* DRV_INTERP, and checked programs */
   const plan_t *plan;  /* DRV_PLAN, and what follows */
   hal_device_t *hal;
@@ -175,6 +184,13 @@ struct tdsl_program {
   tdsl_entry_t *entries;
 };
 
+/* tdsl_program_compile for a descriptor that is complete; origin may be
+ * NULL. */
+tdsl_status_t drv_program_create(tdsl_context_t *context,
+                                 const tdsl_compile_desc_t *desc,
+                                 const tdsl_program_t *origin,
+                                 tdsl_program_t **out_program,
+                                 tdsl_error_t **out_error);
 /* Makes the program from what was compiled, for its device. */
 void drv_program_build(tdsl_program_t *program, drv_compile_t *c);
 /* The part of it for plans; false after diagnostics. */
@@ -245,6 +261,7 @@ struct tdsl_executable {
   uint32_t index;        /* of the entry */
   td_arena_t arena;      /* detached */
   tdsl_buffer_t **weights; /* by slot; NULL before any are bound */
+  _Atomic(drv_variant_t *) variants; /* newest first; only ever added to */
 };
 
 /* One argument: a buffer, or a scalar by value. */
@@ -259,13 +276,27 @@ void drv_arg_set(drv_arg_t *arg, tdsl_buffer_t *buffer);
 void drv_weights_release(tdsl_executable_t *exe);
 void drv_stores_close(tdsl_program_t *program);
 
+/* The executor of the general program or of a variant. */
+typedef struct drv_exec {
+  struct drv_exec *next;
+  const tdsl_program_t *program;
+  hal_exec_t *exec;
+} drv_exec_t;
+void drv_execs_release(tdsl_run_t *run);
+
+void drv_variants_release(tdsl_executable_t *exe);
+/* The variant for these dims of the general entry, NULL if there is none. */
+const tdsl_program_t *drv_variant_choose(const tdsl_executable_t *exe,
+                                         const int64_t *dims,
+                                         const bool *bound);
+
 struct tdsl_run {
   tdsl_executable_t *exe;
   td_arena_t arena;      /* detached; args and tables */
   drv_arg_t *args;       /* by slot, as the host set them */
   tdsl_buffer_t **results; /* OUT made by us; INOUT of interp:f64 */
   hal_binding_t binding; /* DRV_INTERP: tables of the entry check */
-  hal_exec_t *exec;      /* DRV_PLAN; made by the first run */
+  drv_exec_t *execs;     /* DRV_PLAN; one for each program used so far */
   hal_trace_t *trace;    /* NULL: not measured */
   bool has_run;
   tdsl_run_stats_t stats;

@@ -42,6 +42,7 @@ void drv_compile_init(drv_compile_t *c, td_task_t *task, td_arena_t *arena,
   c->dim_count = desc->dim_count;
   c->dims = copy_dims(arena, desc->dim_count, desc->dims);
   td_map_init(&c->files, arena);
+  td_map_init(&c->imports, arena);
   td_map_init(&c->config.values, arena);
 }
 
@@ -64,13 +65,12 @@ static const ast_decl_t *find_function(const ast_file_t *ast, td_str_t name) {
 }
 
 /* What the arguments are, by parameter: from the inputs, or as listed. */
-static void describe_arguments(drv_compile_t *c, const ast_decl_t *fn,
-                               sem_options_t *o) {
+static void describe_arguments(drv_compile_t *c, const ast_decl_t *fn) {
   const tdsl_compile_desc_t *d = c->desc;
   if (d->inputs == NULL) {
-    o->arg_count = d->argument_count;
-    o->arg_dtypes = d->argument_dtypes;
-    o->arg_ranks = d->argument_ranks;
+    c->arg_count = d->argument_count;
+    c->arg_dtypes = d->argument_dtypes;
+    c->arg_ranks = d->argument_ranks;
     return;
   }
   size_t n = fn->param_count;
@@ -80,9 +80,9 @@ static void describe_arguments(drv_compile_t *c, const ast_decl_t *fn,
     drv_inputs_kind(d->inputs, td_str(fn->params[i].name.text), &dtypes[i],
                     &ranks[i]);
   }
-  o->arg_count = (uint32_t)n;
-  o->arg_dtypes = dtypes;
-  o->arg_ranks = ranks;
+  c->arg_count = (uint32_t)n;
+  c->arg_dtypes = dtypes;
+  c->arg_ranks = ranks;
 }
 
 bool drv_compile_check(drv_compile_t *c, bool need_values) {
@@ -101,11 +101,15 @@ bool drv_compile_check(drv_compile_t *c, bool need_values) {
     o.entry = td_str_cstr(c->arena, d->entry);
     const ast_decl_t *fn = c->ast != NULL ? find_function(c->ast, d->entry)
                                           : NULL;
-    if (fn != NULL) describe_arguments(c, fn, &o);
+    if (fn != NULL) describe_arguments(c, fn);
+    o.arg_count = c->arg_count;
+    o.arg_dtypes = c->arg_dtypes;
+    o.arg_ranks = c->arg_ranks;
   }
   c->task->stage = "check";
   c->sem = sem_check(c->task, c->arena, c->source, &o);
-  if (c->has_config && td_task_errors(c->task) == before) {
+  if (c->has_config && c->origin == NULL &&
+      td_task_errors(c->task) == before) {
     io_config_warn(c->task, &c->config);
   }
   return td_task_errors(c->task) == before;
@@ -152,6 +156,7 @@ typedef struct compile_call {
   tdsl_context_t *context;
   tdsl_compile_desc_t desc;
   tdsl_program_t *program;
+  const tdsl_program_t *origin;
   tdsl_function_fn_t function;
   void *user;
 } compile_call_t;
@@ -214,25 +219,74 @@ tdsl_status_t tdsl_source_list(tdsl_context_t *context,
   return drv_call(&call, list_work, &work, out_error);
 }
 
+static tdsl_string_t keep_text(td_arena_t *arena, tdsl_string_t s) {
+  return td_str_n(td_str_cstr(arena, s), s.length);
+}
+
+/* Of the descriptor what a later variant asks for: sources and config are
+ * those that were read, so paths and callbacks are dropped. */
+static void keep_desc(tdsl_program_t *p, const drv_compile_t *c) {
+  const tdsl_compile_desc_t *d = c->desc;
+  td_arena_t *arena = &p->arena;
+  tdsl_compile_desc_t out = TDSL_COMPILE_DESC_INIT;
+  tdsl_dim_value_t *dims =
+      TD_NEW_ARRAY(arena, tdsl_dim_value_t, c->dim_count + 1);
+  tdsl_dim_value_t *axes =
+      TD_NEW_ARRAY(arena, tdsl_dim_value_t, d->axis_count + 1);
+  for (uint32_t i = 0; i < c->dim_count; i++) {
+    dims[i] = (tdsl_dim_value_t){td_str(c->dims[i].name), c->dims[i].value};
+  }
+  for (uint32_t i = 0; i < d->axis_count; i++) {
+    axes[i].name = keep_text(arena, d->axes[i].name);
+    axes[i].value = d->axes[i].value;
+  }
+  tdsl_dtype_t *dtypes = TD_NEW_ARRAY(arena, tdsl_dtype_t, c->arg_count + 1);
+  int32_t *ranks = TD_NEW_ARRAY(arena, int32_t, c->arg_count + 1);
+  for (uint32_t i = 0; i < c->arg_count; i++) {
+    dtypes[i] = c->arg_dtypes[i];
+    ranks[i] = c->arg_ranks[i];
+  }
+  out.checks = c->checks;
+  out.device = keep_text(arena, d->device);
+  out.dim_count = c->dim_count;
+  out.dims = dims;
+  out.axis_count = d->axis_count;
+  out.axes = axes;
+  out.mesh_none = d->mesh_none;
+  out.plan_free = d->plan_free;
+  out.argument_count = c->arg_count;
+  out.argument_dtypes = dtypes;
+  out.argument_ranks = ranks;
+  out.disable_passes = keep_text(arena, d->disable_passes);
+  out.stop_after = keep_text(arena, d->stop_after);
+  p->desc = out;
+}
+
 /* Everything that a program keeps lies in its own arena and task. */
 static void compile_work(td_task_t *task, void *arg) {
   compile_call_t *call = arg;
   tdsl_program_t *p = call->program;
-  drv_compile_t c;
   td_arena_init(&p->arena, task);
-  drv_compile_init(&c, task, &p->arena, call->context, &call->desc);
-  if (!drv_device_parse(task, c.arena, call->desc.device, &c.device)) return;
-  p->device = c.device;
-  p->checks = c.checks;
-  if (!drv_compile_all(&c)) return;
-  p->sem = c.sem;
-  p->funcs = c.funcs;
-  drv_program_build(p, &c);
+  drv_compile_t *c = TD_NEW(&p->arena, drv_compile_t);
+  drv_compile_init(c, task, &p->arena, call->context, &call->desc);
+  c->origin = call->origin;
+  if (!drv_device_parse(task, c->arena, call->desc.device, &c->device)) {
+    return;
+  }
+  p->device = c->device;
+  p->checks = c->checks;
+  if (!drv_compile_all(c)) return;
+  p->sem = c->sem;
+  p->funcs = c->funcs;
+  p->made = c;
+  keep_desc(p, c);
+  drv_program_build(p, c);
+  c->desc = NULL; /* the caller's */
 }
 
 /* A folder for the report of an internal error, if the host wants one. */
 static void report(tdsl_program_t *p, const tdsl_compile_desc_t *desc,
-                       tdsl_error_t **out_error) {
+                   tdsl_error_t **out_error) {
   char folder[1024];
   const char *knob = td_env_set(TD_ENV_REPRO_DIR);
   tdsl_string_t to = desc->reproducer_dir;
@@ -246,16 +300,18 @@ static void report(tdsl_program_t *p, const tdsl_compile_desc_t *desc,
   }
 }
 
-tdsl_status_t tdsl_program_compile(tdsl_context_t *context,
-                                   const tdsl_compile_desc_t *desc,
-                                   tdsl_program_t **out_program,
-                                   tdsl_error_t **out_error) {
-  compile_call_t work = {.context = context};
-  *out_program = NULL;
-  if (!drv_desc_read(desc, &work.desc)) {
-    return drv_refuse(context, TDSL_STATUS_INVALID_ARGUMENT,
-                      "the descriptor is of another version", out_error);
-  }
+/* What a variant has to say was said by its origin. */
+static void silence(const tdsl_diagnostic_t *d, void *user) {
+  (void)d;
+  (void)user;
+}
+
+tdsl_status_t drv_program_create(tdsl_context_t *context,
+                                 const tdsl_compile_desc_t *desc,
+                                 const tdsl_program_t *origin,
+                                 tdsl_program_t **out_program,
+                                 tdsl_error_t **out_error) {
+  compile_call_t work = {.context = context, .desc = *desc, .origin = origin};
   tdsl_program_t *p = work.program = drv_alloc(context, sizeof *p);
   if (p == NULL) {
     return drv_refuse(context, TDSL_STATUS_OUT_OF_MEMORY, "out of memory",
@@ -266,10 +322,24 @@ tdsl_status_t tdsl_program_compile(tdsl_context_t *context,
   drv_context_retain(context);
   td_task_init(&p->task, &context->host);
   drv_call_t call = {context, desc->diagnostic, desc->diagnostic_user, NULL};
+  if (origin != NULL) call.diagnostic = silence;
   tdsl_status_t status =
       drv_call_on(&p->task, &call, compile_work, &work, out_error);
   if (status == TDSL_STATUS_INTERNAL) report(p, &work.desc, out_error);
   if (status == TDSL_STATUS_OK) *out_program = p;
   else tdsl_program_release(p);
   return status;
+}
+
+tdsl_status_t tdsl_program_compile(tdsl_context_t *context,
+                                   const tdsl_compile_desc_t *desc,
+                                   tdsl_program_t **out_program,
+                                   tdsl_error_t **out_error) {
+  tdsl_compile_desc_t complete;
+  *out_program = NULL;
+  if (!drv_desc_read(desc, &complete)) {
+    return drv_refuse(context, TDSL_STATUS_INVALID_ARGUMENT,
+                      "the descriptor is of another version", out_error);
+  }
+  return drv_program_create(context, &complete, NULL, out_program, out_error);
 }

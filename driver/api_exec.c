@@ -125,13 +125,17 @@ void drv_program_unload(tdsl_program_t *p) {
 
 /* ---- runs --------------------------------------------------------------- */
 
+/* What of the dims the arguments tell before the check. */
+typedef struct known {
+  int64_t *dims;
+  bool *bound;
+} known_t;
+
 /* Results that the host has not bound get memory that it may keep. Dims that
  * cannot be told are left to hal_bind, which reports them. */
-static void make_results(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
-                         const plan_entry_t *e, hal_arg_t *args) {
-  int64_t *dims = TD_NEW_ARRAY(arena, int64_t, e->var_count + 1);
-  bool *bound = TD_NEW_ARRAY(arena, bool, e->var_count + 1);
-  drv_entry_bind(e, args, dims, bound);
+static void make_results(td_task_t *task, tdsl_run_t *run,
+                         const plan_entry_t *e, const known_t *known,
+                         hal_arg_t *args) {
   for (uint32_t s = 0; s < e->slot_count; s++) {
     const plan_slot_t *slot = &e->slots[s];
     tdsl_tensor_desc_t desc;
@@ -142,12 +146,12 @@ static void make_results(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
       run->results[s] = NULL;
       continue;
     }
-    if (!drv_slot_dims(e, slot, dims, bound, &desc) ||
+    if (!drv_slot_dims(e, slot, known->dims, known->bound, &desc) ||
         !drv_tensor_bytes(&desc, &count, &bytes)) {
       continue;
     }
     for (uint32_t v = 0; v < e->dim_count; v++) {
-      if (bound[v] && dims[v] > e->vars[v].bound) return;
+      if (known->bound[v] && known->dims[v] > e->vars[v].bound) return;
     }
     tdsl_buffer_t *b = drv_run_result(task, run, s, &desc);
     args[s] = (hal_arg_t){.is_set = true,
@@ -158,34 +162,47 @@ static void make_results(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
   }
 }
 
+typedef struct exec_call {
+  tdsl_run_t *run;
+  const tdsl_program_t *program;
+  uint32_t entry;
+} exec_call_t;
+
 /* Tables of the executor live as long as the run state. */
 static void make_exec(td_task_t *task, void *arg) {
-  tdsl_run_t *run = arg;
-  const tdsl_program_t *p = run->exe->program;
-  run->exec = hal_exec_create(task, &run->arena, p->hal, p->loaded, p->plan,
-                              run->exe->index);
+  exec_call_t *c = arg;
+  const tdsl_program_t *p = c->program;
+  drv_exec_t *x = TD_NEW(&c->run->arena, drv_exec_t);
+  x->program = p;
+  x->exec = hal_exec_create(task, &c->run->arena, p->hal, p->loaded, p->plan,
+                            c->entry);
+  x->next = c->run->execs;
+  c->run->execs = x;
 }
 
-bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
-                  hal_arg_t *args) {
-  const tdsl_program_t *p = run->exe->program;
-  const plan_entry_t *e = &p->plans[run->exe->index];
-  hal_exec_options_t options = {.checks = drv_hal_checks(p->checks),
-                                .trace = run->trace};
-  if (p->device.hal == DRV_HAL_NULL) rnull_device_clear(p->hal);
-  if (run->exec == NULL) {
-    td_arena_attach(&run->arena, task);
-    tdsl_status_t status = td_task_run(task, make_exec, run);
-    td_arena_detach(&run->arena);
-    if (status != TDSL_STATUS_OK) {
-      td_raise(task, status, "no memory for the run");
-    }
+static hal_exec_t *exec_of(td_task_t *task, tdsl_run_t *run,
+                           const tdsl_program_t *p, uint32_t entry) {
+  for (drv_exec_t *x = run->execs; x != NULL; x = x->next) {
+    if (x->program == p) return x->exec;
   }
-  make_results(task, arena, run, e, args);
-  const int64_t *preset = drv_entry_preset(arena, e, args);
-  if (!drv_checked_run(task, run, args, preset)) return false;
-  if (!hal_exec_run(run->exec, task, args, preset, &options)) return false;
-  const hal_stats_t *stats = hal_exec_stats(run->exec);
+  exec_call_t call = {run, p, entry};
+  td_arena_attach(&run->arena, task);
+  tdsl_status_t status = td_task_run(task, make_exec, &call);
+  td_arena_detach(&run->arena);
+  if (status != TDSL_STATUS_OK) {
+    td_raise(task, status, "no memory for the run");
+  }
+  return run->execs->exec;
+}
+
+void drv_execs_release(tdsl_run_t *run) {
+  for (drv_exec_t *x = run->execs; x != NULL; x = x->next) {
+    hal_exec_destroy(x->exec);
+  }
+  run->execs = NULL;
+}
+
+static void take_stats(tdsl_run_t *run, const hal_stats_t *stats) {
   run->stats.launch_count = stats->launches;
   run->stats.seconds = stats->seconds;
   run->stats.arena_bytes = stats->arena_bytes;
@@ -193,6 +210,32 @@ bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
   run->stats.read_bytes = stats->read_bytes;
   run->stats.written_bytes = stats->written_bytes;
   run->stats.flops = stats->flops;
+}
+
+bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
+                  hal_arg_t *args) {
+  const tdsl_program_t *p = run->exe->program, *chosen;
+  const plan_entry_t *e = &p->plans[run->exe->index];
+  uint32_t entry = run->exe->index;
+  hal_exec_options_t options = {.checks = drv_hal_checks(p->checks)};
+  known_t known = {TD_NEW_ARRAY(arena, int64_t, e->var_count + 1),
+                   TD_NEW_ARRAY(arena, bool, e->var_count + 1)};
+  if (p->device.hal == DRV_HAL_NULL) rnull_device_clear(p->hal);
+  drv_entry_bind(e, args, known.dims, known.bound);
+  make_results(task, run, e, &known, args);
+  const int64_t *preset = drv_entry_preset(arena, e, args);
+  if (!drv_checked_run(task, run, args, preset)) return false;
+  chosen = drv_variant_choose(run->exe, known.dims, known.bound);
+  if (chosen != NULL) {
+    p = chosen;
+    entry = 0;
+    preset = drv_entry_preset(arena, &p->plans[0], args);
+  } else {
+    options.trace = run->trace;
+  }
+  hal_exec_t *exec = exec_of(task, run, p, entry);
+  if (!hal_exec_run(exec, task, args, preset, &options)) return false;
+  take_stats(run, hal_exec_stats(exec));
   return true;
 }
 

@@ -49,6 +49,7 @@ void tdsl_executable_release(tdsl_executable_t *exe) {
   tdsl_context_t *context = program->context;
   td_task_t task;
   drv_weights_release(exe);
+  drv_variants_release(exe);
   td_task_init(&task, &context->host);
   td_arena_attach(&exe->arena, &task);
   td_task_free(&task);

@@ -68,7 +68,7 @@ void tdsl_run_destroy(tdsl_run_t *run) {
     tdsl_buffer_release(run->args[s].buffer);
     tdsl_buffer_release(run->results[s]);
   }
-  hal_exec_destroy(run->exec);
+  drv_execs_release(run);
   td_task_t task;
   td_task_init(&task, &context->host);
   td_arena_attach(&run->arena, &task);

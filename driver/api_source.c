@@ -21,8 +21,20 @@ static uint32_t remember(drv_compile_t *c, const char *path, td_str_t text) {
   return file;
 }
 
+/* Source number `file` of the program that this one is a variant of. */
+static uint32_t from_origin(drv_compile_t *c, uint32_t file) {
+  const td_source_t *s = td_sources_get(&c->origin->task, file);
+  if (s == NULL || s->text == NULL) return 0;
+  uint32_t old = known(c, s->name);
+  return old != 0 ? old : remember(c, s->name, td_str_n(s->text, s->length));
+}
+
 bool drv_compile_source(drv_compile_t *c) {
   const tdsl_compile_desc_t *d = c->desc;
+  if (c->origin != NULL) {
+    c->source = from_origin(c, c->origin->made->source);
+    return c->source != 0;
+  }
   const char *path = td_str_cstr(c->arena, d->file);
   td_str_t text = d->text;
   c->task->stage = "read";
@@ -89,15 +101,20 @@ static uint32_t from_stdlib(drv_compile_t *c, const char *name) {
   return 0;
 }
 
+/* Imports are remembered by the name of the importing file, which variants
+ * number anew. */
+static td_str_t import_key(drv_compile_t *c, const char *from,
+                           const char *name) {
+  return td_str(td_arena_printf(c->arena, "%s %s", name, from));
+}
+
 /* In order: the host's callback, the folder of the importing file, the
  * include folders, the folder of TDSL_LIB, the embedded library. */
-uint32_t drv_import(void *user, td_task_t *task, uint32_t from_file,
-                    const char *name) {
-  drv_compile_t *c = user;
-  const td_source_t *from = td_sources_get(task, from_file);
+static uint32_t find_module(drv_compile_t *c, uint32_t from_file,
+                            const char *from, const char *name) {
   uint32_t file = from_host(c, from_file, name);
-  if (file == 0 && from != NULL && from->name[0] != '<') {
-    file = from_folder(c, td_os_folder_of(c->arena, from->name), name);
+  if (file == 0 && from[0] != '<' && from[0] != '\0') {
+    file = from_folder(c, td_os_folder_of(c->arena, from), name);
   }
   for (uint32_t i = 0; file == 0 && i < c->desc->library_count; i++) {
     file = from_folder(c, td_str_cstr(c->arena, c->desc->libraries[i]), name);
@@ -108,9 +125,28 @@ uint32_t drv_import(void *user, td_task_t *task, uint32_t from_file,
   return file;
 }
 
+uint32_t drv_import(void *user, td_task_t *task, uint32_t from_file,
+                    const char *name) {
+  drv_compile_t *c = user;
+  const td_source_t *source = td_sources_get(task, from_file);
+  const char *from = source != NULL ? source->name : "";
+  td_str_t key = import_key(c, from, name);
+  if (c->origin != NULL) {
+    void *file = td_map_get(&c->origin->made->imports, key);
+    return from_origin(c, (uint32_t)(uintptr_t)file);
+  }
+  uint32_t file = find_module(c, from_file, from, name);
+  td_map_put(&c->imports, key, (void *)(uintptr_t)file);
+  return file;
+}
+
 /* ---- config.json --------------------------------------------------------- */
 
 bool drv_config_read(drv_compile_t *c) {
+  if (c->origin != NULL) {
+    c->has_config = c->origin->made->has_config;
+    return true;
+  }
   if (c->desc->config_file.length == 0) return true;
   const char *path = td_str_cstr(c->arena, c->desc->config_file);
   c->has_config = io_config_read(c->task, c->arena, path, &c->config);
@@ -121,7 +157,10 @@ bool drv_config(void *user, const char *key, bool *out_is_int,
                 int64_t *out_int, double *out_float) {
   drv_compile_t *c = user;
   if (!c->has_config) return false;
-  const io_config_value_t *v = io_config_get(&c->config, td_str(key));
+  const io_config_value_t *v =
+      c->origin != NULL /* only read: it is shared */
+          ? td_map_get(&c->origin->made->config.values, td_str(key))
+          : io_config_get(&c->config, td_str(key));
   if (v == NULL) return false;
   switch (v->kind) {
     case IO_CONFIG_BOOL:

@@ -120,19 +120,25 @@ static bool parse_pair(const char *text, size_t length,
   return parse_int(number, &out->value);
 }
 
-static bool read_dims(cli_t *cli, tdsl_compile_desc_t *out) {
-  int n = cli_count(cli, CLI_OPT_DIM);
+tdsl_dim_value_t *cli_dims(cli_t *cli, cli_option_t option,
+                           const char *name) {
+  int n = cli_count(cli, option);
   tdsl_dim_value_t *dims = calloc((size_t)n + 1, sizeof *dims);
-  out->dims = dims;
-  out->dim_count = (uint32_t)n;
   for (int i = 0; dims != NULL && i < n; i++) {
-    const char *text = cli_each(cli, CLI_OPT_DIM, i);
+    const char *text = cli_each(cli, option, i);
     if (!parse_pair(text, strlen(text), &dims[i])) {
-      cli_usage(cli, "--dim is NAME=INTEGER, not '%s'", text);
-      return false;
+      cli_usage(cli, "%s is NAME=INTEGER, not '%s'", name, text);
+      free(dims);
+      return NULL;
     }
   }
-  return dims != NULL;
+  return dims;
+}
+
+static bool read_dims(cli_t *cli, tdsl_compile_desc_t *out) {
+  out->dims = cli_dims(cli, CLI_OPT_DIM, "--dim");
+  out->dim_count = (uint32_t)cli_count(cli, CLI_OPT_DIM);
+  return out->dims != NULL;
 }
 
 /* none, or dp=2,tp=4 */

@@ -121,6 +121,19 @@ static int prepare(cli_t *cli, cli_job_t *job) {
   return code;
 }
 
+static int specialize(cli_t *cli, cli_job_t *job) {
+  tdsl_error_t *error;
+  int n = cli_count(cli, CLI_OPT_SPECIALIZE);
+  if (n == 0) return CLI_OK;
+  tdsl_dim_value_t *dims =
+      cli_dims(cli, CLI_OPT_SPECIALIZE, "--specialize");
+  if (dims == NULL) return CLI_USAGE;
+  tdsl_status_t status =
+      tdsl_executable_specialize(job->exe, (uint32_t)n, dims, &error);
+  free(dims);
+  return cli_end(cli, status, &error);
+}
+
 static int execute(cli_t *cli, cli_job_t *job) {
   for (long i = 0; i < job->repeat; i++) {
     tdsl_error_t *error;
@@ -173,6 +186,7 @@ static int run_entry(cli_t *cli, cli_job_t *job) {
   if (code == CLI_OK) code = read_inputs(cli, job);
   if (code == CLI_OK) code = compile(cli, job);
   if (code == CLI_OK) code = prepare(cli, job);
+  if (code == CLI_OK) code = specialize(cli, job);
   if (code == CLI_OK) code = execute(cli, job);
   if (code != CLI_OK) return code;
   const char *device = cli_value(cli, CLI_OPT_DEVICE);

@@ -101,6 +101,10 @@ int cli_verdict(const cli_t *cli, int code);
 bool cli_desc(cli_t *cli, tdsl_compile_desc_t *out);
 void cli_desc_free(tdsl_compile_desc_t *desc);
 
+/* The values of a NAME=INTEGER option, to be freed; NULL after a message. */
+tdsl_dim_value_t *cli_dims(cli_t *cli, cli_option_t option,
+                           const char *name);
+
 /* A growing text; the owner frees data. */
 typedef struct cli_buffer {
   char *data;

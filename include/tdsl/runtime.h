@@ -100,6 +100,13 @@ TDSL_API tdsl_status_t tdsl_executable_create(tdsl_program_t *program,
 TDSL_API void tdsl_executable_retain(tdsl_executable_t *exe);
 TDSL_API void tdsl_executable_release(tdsl_executable_t *exe);
 
+/* A variant of the entry compiled for these values of dynamic dims; runs
+   whose arguments have them use it. It changes speed, never a bit and never
+   what is accepted. From any thread, at any time. */
+TDSL_API tdsl_status_t tdsl_executable_specialize(
+    tdsl_executable_t *exe, uint32_t dim_count, const tdsl_dim_value_t *dims,
+    tdsl_error_t **out_error);
+
 /* Binds all slots with checkpoint names from a .safetensors file or an
    index.json (E13, E14, E15; W04 for what is left over).  The file is mapped
    and stays so while the executable lives; exact widening copies.  Before
