@@ -218,7 +218,11 @@ static void add_launch(builder_t *b, const tir_node_t *n) {
 
 static void add_assert(builder_t *b, const tir_node_t *n) {
   if (!b->input->checks_all) return;
-  plan_step_t *s = add_step(b, PLAN_STEP_ASSERT, n->loc);
+  /* one integer is the fault word of a check, not a condition */
+  bool is_check =
+      n->operand_count == 1 && n->operands[0]->dtype == TDSL_DTYPE_I64;
+  plan_step_t *s = add_step(
+      b, is_check ? PLAN_STEP_CHECK : PLAN_STEP_ASSERT, n->loc);
   s->text = n->text;
   s->buffer_count = n->operand_count;
   s->buffers = TD_NEW_ARRAY(b->arena, uint32_t, s->buffer_count + 1);

@@ -180,6 +180,15 @@ static bool add_sums(update_run_t *r) {
     memcpy(&sum, r->sums + (size_t)at * 8, sizeof sum);
     tir_fetch(r->in->mode, dtype, element, &old);
     if (rep == TIR_REP_I) {
+      int64_t exact;
+      if (r->in->is_checked &&
+          __builtin_add_overflow(old.i, sum.i, &exact)) {
+        (void)td_diag(r->in->task, TD_R10, r->node->loc,
+                      "integer wrapped: %lld added to %lld of %s",
+                      (long long)sum.i, (long long)old.i,
+                      r->node->operands[0]->name);
+        return false;
+      }
       old.i = td_wrap_add(old.i, sum.i);
       if (!fits(r, old.i)) return false;
     } else if (rep == TIR_REP_S && own == TIR_REP_S) {

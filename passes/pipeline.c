@@ -3,6 +3,8 @@
 
 void pass_tensor_pipeline(pass_state_t *state, tir_module_t *module) {
 #define RUN(id) pass_run_tir(state, PASS_ID_##id, pass_##id, module)
+  /* What the text says is tested, before anything is moved. */
+  RUN(add_checks);
   /* Before all others, whose time grows with the length of a formula. */
   RUN(split_bodies);
   /* No body is longer than a kernel can take. */
