@@ -96,6 +96,7 @@ static LLVMValueRef decode_small(cgl_t *g, LLVMValueRef u, uint32_t sign_bit,
   return from_bits(g, or_(g, bits, sign));
 }
 
+/* With F16C one instruction for eight; else integer operations. */
 static LLVMValueRef decode_f16(cgl_t *g, LLVMValueRef bits) {
   if (g->target->has_f16c) {
     LLVMTypeRef half = LLVMHalfTypeInContext(g->context);
@@ -107,6 +108,7 @@ static LLVMValueRef decode_f16(cgl_t *g, LLVMValueRef bits) {
                       true);
 }
 
+/* Exact in every case: all narrow values exist in the arithmetic type. */
 LLVMValueRef cgl_decode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef bits) {
   switch (dtype) {
     case TDSL_DTYPE_F64: case TDSL_DTYPE_F32: case TDSL_DTYPE_I64:
@@ -133,6 +135,7 @@ LLVMValueRef cgl_decode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef bits) {
 
 /* ---- writing ------------------------------------------------------------- */
 
+/* The only value that differs from itself. */
 static LLVMValueRef is_nan(cgl_t *g, LLVMValueRef v) {
   return LLVMBuildFCmp(g->builder, LLVMRealUNO, v, v, "");
 }
@@ -173,6 +176,7 @@ static LLVMValueRef round_magnitude(cgl_t *g, LLVMValueRef magnitude,
   return pick(g, is_normal, normal, subnormal);
 }
 
+/* One NaN pattern, as num.h has it; the hardware would keep the payload. */
 static LLVMValueRef encode_f16(cgl_t *g, LLVMValueRef v) {
   if (g->target->has_f16c) {
     LLVMTypeRef half = LLVMHalfTypeInContext(g->context);
@@ -224,6 +228,8 @@ static LLVMValueRef round_to_odd(cgl_t *g, LLVMValueRef v) {
   return from_bits(g, pick(g, inexact, sticky, u));
 }
 
+/* Of a value in f32 or f64 one rounding to the storage type; integers keep
+ * their low bits. */
 LLVMValueRef cgl_encode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef value,
                         tdsl_dtype_t type) {
   LLVMBuilderRef at = g->builder;
@@ -262,6 +268,7 @@ LLVMValueRef cgl_encode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef value,
 
 /* ---- casts --------------------------------------------------------------- */
 
+/* i64 needs no clamping. */
 static void int_range(tdsl_dtype_t to, int64_t *lo, int64_t *hi) {
   *lo = to == TDSL_DTYPE_I32 ? INT32_MIN : to == TDSL_DTYPE_I8 ? -128 : 0;
   *hi = to == TDSL_DTYPE_I32 ? INT32_MAX : to == TDSL_DTYPE_I8 ? 127 : 255;
@@ -275,6 +282,7 @@ LLVMValueRef cgl_float_to_int(cgl_t *g, LLVMValueRef v, LLVMTypeRef to) {
   return LLVMBuildCall2(g->builder, signature, f, &v, 1, "");
 }
 
+/* Casts saturate where stores wrap (language.md 8.4). */
 static LLVMValueRef cast_to_int(cgl_t *g, tdsl_dtype_t to, LLVMValueRef v,
                                 tdsl_dtype_t from) {
   LLVMBuilderRef at = g->builder;
@@ -293,6 +301,7 @@ static LLVMValueRef cast_to_int(cgl_t *g, tdsl_dtype_t to, LLVMValueRef v,
   return pick(g, LLVMBuildICmp(at, LLVMIntSGT, v, h, ""), h, v);
 }
 
+/* Through the storage type and back to the arithmetic type of it. */
 LLVMValueRef cgl_cast(cgl_t *g, tdsl_dtype_t to, LLVMValueRef v,
                       tdsl_dtype_t from) {
   LLVMBuilderRef at = g->builder;

@@ -11,15 +11,18 @@
 
 #include "runtime/base/num.h"
 
+/* Whether a value is one a lane; the type says so, nothing else records it. */
 bool cgl_is_vector(LLVMValueRef v) {
   return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;
 }
 
+/* Lets one text of arithmetic serve scalars and vectors. */
 LLVMTypeRef cgl_like(LLVMTypeRef element, LLVMValueRef like) {
   if (!cgl_is_vector(like)) return element;
   return LLVMVectorType(element, LLVMGetVectorSize(LLVMTypeOf(like)));
 }
 
+/* A constant becomes a constant vector, which folds and needs no register. */
 LLVMValueRef cgl_splat(cgl_t *g, LLVMValueRef scalar, LLVMValueRef like) {
   if (!cgl_is_vector(like) || cgl_is_vector(scalar)) return scalar;
   uint32_t n = LLVMGetVectorSize(LLVMTypeOf(like));
@@ -38,6 +41,7 @@ LLVMValueRef cgl_splat(cgl_t *g, LLVMValueRef scalar, LLVMValueRef like) {
   return LLVMBuildShuffleVector(g->builder, one, undef, order, "");
 }
 
+/* At lane 0 addresses are computed, and those are scalars. */
 LLVMValueRef cgl_widen(cgl_t *g, LLVMValueRef v) {
   if (g->lanes == 0 || g->at_lane0 || cgl_is_vector(v)) return v;
   LLVMValueRef like =
@@ -58,6 +62,7 @@ LLVMValueRef cgl_const_int(cgl_t *g, LLVMTypeRef element, int64_t v,
   return cgl_splat(g, LLVMConstInt(element, (unsigned long long)v, 1), like);
 }
 
+/* Arithmetic happens in four types; narrower ones exist in memory only. */
 LLVMTypeRef cgl_value_type(cgl_t *g, tdsl_dtype_t type) {
   switch (type) {
     case TDSL_DTYPE_F32: return g->f32;
@@ -74,6 +79,7 @@ LLVMTypeRef cgl_value_type(cgl_t *g, tdsl_dtype_t type) {
 
 /* ---- index arithmetic of dims -------------------------------------------- */
 
+/* Dims are parameters of the function, so they dominate everything. */
 static LLVMValueRef symbol_value(cgl_t *g, const ix_symbol_t *s) {
   for (uint32_t i = 0; i < g->kernel->dim_count; i++) {
     if (g->kernel->dims[i] == s) return g->dims[i];
@@ -124,6 +130,7 @@ static LLVMValueRef floor_div(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
   return LLVMBuildSub(g->builder, q, one, "");
 }
 
+/* Atoms nest IX_MAX_DEPTH deep at most, and cgl_poly with them. */
 static LLVMValueRef atom_value(cgl_t *g, const ix_atom_t *a) {
   if (a->kind == IX_ATOM_SYMBOL) return symbol_value(g, a->symbol);
   LLVMValueRef p = cgl_poly(g, a->p), q = cgl_poly(g, a->q);
@@ -134,6 +141,7 @@ static LLVMValueRef atom_value(cgl_t *g, const ix_atom_t *a) {
   return LLVMBuildSelect(g->builder, first, p, q, "");
 }
 
+/* Written out where it is needed; common parts and invariants are LLVM's. */
 LLVMValueRef cgl_poly(cgl_t *g, const ix_poly_t *p) {
   LLVMValueRef sum = LLVMConstInt(g->i64, 0, 0);
   for (uint32_t t = 0; t < p->term_count; t++) {
@@ -151,6 +159,7 @@ LLVMValueRef cgl_poly(cgl_t *g, const ix_poly_t *p) {
 
 /* ---- operations ---------------------------------------------------------- */
 
+/* No fast-math flag is ever set: each of these is one IEEE operation. */
 static LLVMValueRef float_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
                                  LLVMValueRef b) {
   switch ((int)op) {
@@ -216,6 +225,7 @@ static LLVMValueRef lane_below(cgl_t *g, const kir_expr_t *e) {
                        cgl_splat(g, left, lanes), "");
 }
 
+/* Without nsw: integers wrap. */
 static LLVMValueRef int_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
                                LLVMValueRef b) {
   LLVMIntPredicate p = LLVMIntEQ;
@@ -257,6 +267,8 @@ static LLVMValueRef int_binary(cgl_t *g, kir_x_t op, LLVMValueRef a,
   return LLVMBuildICmp(g->builder, p, a, b, "");
 }
 
+/* What has an instruction or exact expansion is an intrinsic; roundeven and
+ * not rint, since no rounding mode is assumed. */
 static LLVMValueRef unary(cgl_t *g, const kir_expr_t *e, LLVMValueRef a) {
   bool is_float = e->type == TDSL_DTYPE_F32 || e->type == TDSL_DTYPE_F64;
   LLVMValueRef args[1] = {a};
@@ -395,6 +407,8 @@ static LLVMValueRef choose(cgl_t *g, const kir_expr_t *cond,
   return LLVMBuildSelect(g->builder, c, a, b, "");
 }
 
+/* At lane 0 a vector let is its formula for that lane: an address must not
+ * wait for the vector. */
 static LLVMValueRef variable(cgl_t *g, const kir_var_t *var) {
   if (var == g->lane_var && g->at_lane0) return LLVMConstInt(g->i64, 0, 0);
   LLVMValueRef v = g->vars[var->id];
@@ -406,6 +420,8 @@ static LLVMValueRef variable(cgl_t *g, const kir_var_t *var) {
   return v;
 }
 
+/* All strict operands are in the memo by now, so cgl_expr finds them without
+ * recursing. */
 static LLVMValueRef emit(cgl_t *g, const kir_expr_t *e) {
   LLVMValueRef a[8];
   switch (e->op) {
@@ -466,6 +482,7 @@ static bool is_leaf(const kir_expr_t *e) {
   return e->op == KIR_X_CONST || e->op == KIR_X_VAR || e->op == KIR_X_DIM;
 }
 
+/* Choices whose arms can be evaluated in any case are a select instruction. */
 static bool is_lazy(cgl_t *g, const kir_expr_t *e) {
   if (e->op != KIR_X_SELECT && e->op != KIR_X_AND && e->op != KIR_X_OR) {
     return false;
@@ -520,6 +537,7 @@ LLVMValueRef cgl_expr_wide(cgl_t *g, const kir_expr_t *e) {
 
 /* ---- calls --------------------------------------------------------------- */
 
+/* For intrinsics overloaded on the type of their first argument alone. */
 LLVMValueRef cgl_intrinsic(cgl_t *g, const char *name, LLVMValueRef *args,
                            uint32_t count) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
@@ -532,11 +550,13 @@ LLVMValueRef cgl_intrinsic(cgl_t *g, const char *name, LLVMValueRef *args,
   return LLVMBuildCall2(g->builder, signature, f, args, count, "");
 }
 
+/* Turns a mask into a condition for a branch. */
 LLVMValueRef cgl_any_lane(cgl_t *g, LLVMValueRef c) {
   if (!cgl_is_vector(c)) return c;
   return cgl_intrinsic(g, "llvm.vector.reduce.or", &c, 1);
 }
 
+/* Functions of libm have one lane; vectors call them once for each. */
 LLVMValueRef cgl_helper(cgl_t *g, const char *name, LLVMTypeRef result,
                         LLVMValueRef *args, uint32_t count) {
   LLVMTypeRef types[4];

@@ -11,10 +11,13 @@
  * them), so recursion over blocks is bounded. */
 static void emit_block(cgl_t *g, const kir_block_t *block);
 
+/* Names are for those who read CGL_IR. */
 static LLVMBasicBlockRef new_block(cgl_t *g, const char *name) {
   return LLVMAppendBasicBlockInContext(g->context, g->function, name);
 }
 
+/* Rotated by hand: tested once before and then at the end, so that passes
+ * see a loop that runs and may move what does not change in front of it. */
 static void counted_loop(cgl_t *g, const kir_stmt_t *s) {
   LLVMValueRef lo = cgl_expr(g, s->lo), hi = cgl_expr(g, s->hi);
   LLVMBasicBlockRef before = LLVMGetInsertBlock(g->builder);
@@ -39,6 +42,8 @@ static void counted_loop(cgl_t *g, const kir_stmt_t *s) {
   g->vars[s->var->id] = NULL;
 }
 
+/* The variable is a constant in each copy; the copies are what the text
+ * asks for, so no pass is left to decide about them. */
 static void unrolled_loop(cgl_t *g, const kir_stmt_t *s) {
   TD_CHECK(g->task, s->lo->op == KIR_X_CONST && s->hi->op == KIR_X_CONST,
            "unrolled loop over %s has no constant bounds", s->var->name);
@@ -51,6 +56,7 @@ static void unrolled_loop(cgl_t *g, const kir_stmt_t *s) {
   g->vars[s->var->id] = NULL;
 }
 
+/* Statements of the body become vector statements under g->mask. */
 static void lane_loop(cgl_t *g, const kir_stmt_t *s) {
   TD_CHECK(g->task, g->lanes == 0 && s->hi->op == KIR_X_CONST,
            "lane loop over %s", s->var->name);
@@ -73,6 +79,8 @@ static void lane_loop(cgl_t *g, const kir_stmt_t *s) {
   g->vars[s->var->id] = NULL;
 }
 
+/* Lanes that differ get masks, one condition for all a branch. A masked arm
+ * runs even if no lane is left: it then does nothing. */
 static void emit_if(cgl_t *g, const kir_stmt_t *s) {
   LLVMValueRef c = cgl_expr(g, s->mask);
   if (cgl_is_vector(c)) {
@@ -105,6 +113,7 @@ static void emit_if(cgl_t *g, const kir_stmt_t *s) {
   LLVMPositionBuilderAtEnd(g->builder, join);
 }
 
+/* Serial and thread loops differ on a GPU only. */
 static void emit_statement(cgl_t *g, const kir_stmt_t *s) {
   switch (s->kind) {
     case KIR_LOOP:
@@ -181,6 +190,7 @@ static const kir_block_t *set_block_vars(cgl_t *g, LLVMValueRef number) {
   return body;
 }
 
+/* begin .. end come from the run time, which divides the launch. */
 static void emit_blocks(cgl_t *g, LLVMValueRef begin, LLVMValueRef end) {
   LLVMBasicBlockRef before = LLVMGetInsertBlock(g->builder);
   LLVMBasicBlockRef body = new_block(g, "block");
@@ -205,6 +215,7 @@ static void emit_blocks(cgl_t *g, LLVMValueRef begin, LLVMValueRef end) {
 
 /* ---- functions ----------------------------------------------------------- */
 
+/* By name: the numbers of attributes change between versions. */
 static void add_attribute(cgl_t *g, LLVMValueRef f, uint32_t index,
                           const char *name, uint64_t value) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
@@ -221,6 +232,7 @@ static void add_text_attribute(cgl_t *g, LLVMValueRef f, const char *name,
                           a);
 }
 
+/* Without the two width attributes LLVM uses half of a 512-bit register. */
 static void set_target(cgl_t *g, LLVMValueRef f) {
   add_text_attribute(g, f, "target-cpu", g->target->llvm_cpu);
   if (g->target->features[0] != '\0') {
@@ -261,6 +273,7 @@ static LLVMValueRef declare_body(cgl_t *g, const char *symbol) {
   return f;
 }
 
+/* What the run time calls: one signature for all kernels. */
 static void emit_wrapper(cgl_t *g, const char *symbol, LLVMValueRef body) {
   const kir_kernel_t *k = g->kernel;
   LLVMTypeRef types[5] = {g->ptr, g->ptr, g->ptr, g->i64, g->i64};
@@ -288,6 +301,8 @@ static void emit_wrapper(cgl_t *g, const char *symbol, LLVMValueRef body) {
   LLVMBuildRetVoid(g->builder);
 }
 
+/* Entry holds allocas and what must dominate everything; the code begins in
+ * a block of its own, so that more can be put there at any time. */
 void cgl_kernel(cgl_t *g, const kir_kernel_t *kernel) {
   g->kernel = kernel;
   const char *symbol = cgl_symbol(g->arena, kernel);

@@ -48,11 +48,13 @@ static bool is_f64(cgl_t *g, LLVMValueRef v) {
   return t == g->f64;
 }
 
+/* Of the type of `like`; f32 constants are rounded here, once. */
 static LLVMValueRef constant(cgl_t *g, double v, LLVMValueRef like) {
   return is_f64(g, like) ? cgl_const_f64(g, v, like)
                          : cgl_const_f32(g, (float)v, like);
 }
 
+/* Comparison with a number; the predicate decides what a NaN does. */
 static LLVMValueRef test(cgl_t *g, LLVMRealPredicate p, LLVMValueRef a,
                          double limit) {
   return LLVMBuildFCmp(g->builder, p, a, constant(g, limit, a), "");
@@ -219,6 +221,7 @@ static LLVMValueRef log_ends(cgl_t *g, LLVMValueRef x, LLVMValueRef r) {
               constant(g, (double)__builtin_nan(""), x), r);
 }
 
+/* In f64 all the way: the last rounding to f32 is the only error. */
 static LLVMValueRef log_of_f32(cgl_t *g, LLVMValueRef x, double factor) {
   LLVMValueRef r = log2_core(g, to_f64(g, x));
   if (factor != 1.0) r = fmul(g, r, constant(g, factor, r));
@@ -326,6 +329,7 @@ static LLVMValueRef sine_core(cgl_t *g, LLVMValueRef x, bool is_cosine) {
   return pick(g, flip, LLVMBuildFNeg(at, v, ""), v);
 }
 
+/* Large arguments are rare, so they cost a branch and not every lane. */
 static LLVMValueRef sine_f32(cgl_t *g, LLVMValueRef x, bool is_cosine) {
   LLVMBuilderRef at = g->builder;
   LLVMValueRef x64 = to_f64(g, x);
@@ -354,11 +358,13 @@ static LLVMValueRef sine_f32(cgl_t *g, LLVMValueRef x, bool is_cosine) {
 
 /* ---- the table ----------------------------------------------------------- */
 
+/* Two roundings; rsqrt(-0) is -inf, as IEEE has it. */
 static LLVMValueRef rsqrt(cgl_t *g, LLVMValueRef a) {
   LLVMValueRef root = cgl_intrinsic(g, "llvm.sqrt", &a, 1);
   return fdiv(g, constant(g, 1, a), root);
 }
 
+/* f64 is for references and statistics, not for speed. */
 static LLVMValueRef math_f64(cgl_t *g, kir_x_t op, LLVMValueRef a) {
   const char *name = NULL;
   switch ((int)op) {
@@ -382,6 +388,7 @@ static LLVMValueRef whole_exponent(cgl_t *g, LLVMValueRef b) {
   return t == g->i64 ? b : NULL;
 }
 
+/* `b`: second operand of pow, else NULL. */
 LLVMValueRef cgl_math(cgl_t *g, kir_x_t op, LLVMValueRef a, LLVMValueRef b) {
   if (op == KIR_X_RSQRT) return rsqrt(g, a);
   if (op == KIR_X_POW) {

@@ -4,6 +4,7 @@
 
 /* ---- memo ----------------------------------------------------------------*/
 
+/* An address for lane 0 is another value than the expression itself. */
 static uint64_t key_of(const cgl_t *g, const kir_expr_t *e) {
   return (uint64_t)(uintptr_t)e | (g->at_lane0 ? 1u : 0u);
 }
@@ -34,10 +35,12 @@ static uint64_t buffer_bit(cgl_t *g, const kir_buffer_t *b) {
   return (uint64_t)1 << (number - 1) % 64; /* a shared bit costs a reload */
 }
 
+/* Division by 0, and of the smallest integer by -1, trap on x86. */
 static bool is_faulty_divisor(const kir_expr_t *d) {
   return d->op != KIR_X_CONST || d->u.i64 == 0 || d->u.i64 == -1;
 }
 
+/* NULL for what trait_of has not been asked about. */
 static const cgl_trait_t *known_trait(const cgl_t *g, const kir_expr_t *e) {
   return td_map_get_u64(g->traits, (uint64_t)(uintptr_t)e);
 }

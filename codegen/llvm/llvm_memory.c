@@ -59,6 +59,7 @@ typedef struct access {
   int64_t stride;    /* STRIDED: by how much */
 } access_t;
 
+/* Chosen by how the subscripts move with the lane, see the top. */
 static access_t classify(cgl_t *g, uint32_t count, kir_expr_t *const *subs) {
   access_t a = {ACCESS_UNIFORM, 0, 0};
   if (g->lanes == 0 || g->at_lane0) return a;
@@ -124,6 +125,7 @@ static LLVMValueRef pitch(cgl_t *g, const kir_buffer_t *b, uint32_t dim) {
   return poly_value(g, p);
 }
 
+/* Parameters, or what cgl_alloc made of a scratch buffer. */
 static LLVMValueRef base_of(cgl_t *g, const kir_buffer_t *b) {
   if (b->space == KIR_GLOBAL) return g->params[b->id];
   LLVMValueRef base =
@@ -132,6 +134,8 @@ static LLVMValueRef base_of(cgl_t *g, const kir_buffer_t *b) {
   return base;
 }
 
+/* Of an element: tails begin anywhere, and unaligned vector moves cost
+ * nothing where the data happen to be aligned. */
 static uint32_t alignment(const kir_buffer_t *b) {
   return (uint32_t)td_dtype_bytes(b->dtype);
 }
@@ -155,6 +159,7 @@ static LLVMValueRef split_constant(cgl_t *g, LLVMValueRef s, int64_t *n) {
   return LLVMConstInt(g->i64, 0, 0);
 }
 
+/* Not inbounds: lane 0 of a masked access may lie outside. */
 static LLVMValueRef step_by(cgl_t *g, const kir_buffer_t *b, LLVMValueRef p,
                             LLVMValueRef elements) {
   if (LLVMIsNull(elements)) return p;
@@ -228,12 +233,14 @@ static uint32_t row_lanes(cgl_t *g, const kir_buffer_t *b) {
   return (uint32_t)n;
 }
 
+/* A whole row is one value of this type, also where the target splits it. */
 static LLVMTypeRef row_type(cgl_t *g, const kir_buffer_t *b) {
   LLVMTypeRef element = cgl_storage_type(g, b->dtype);
   uint32_t n = row_lanes(g, b);
   return b->rank == 0 ? element : LLVMVectorType(element, n);
 }
 
+/* Rows are constants once loops are unrolled, so the array dissolves. */
 static LLVMValueRef row_address(cgl_t *g, const kir_buffer_t *b,
                                 kir_expr_t *const *subs) {
   if (b->rank < 2) return base_of(g, b);
@@ -253,6 +260,7 @@ static bool is_whole_row(cgl_t *g, const kir_buffer_t *b,
          row_lanes(g, b) == g->lanes;
 }
 
+/* One element of a row is extracted from the whole row. */
 static LLVMValueRef register_load(cgl_t *g, const kir_expr_t *e) {
   const kir_buffer_t *b = e->u.buffer;
   LLVMValueRef row = LLVMBuildLoad2(g->builder, row_type(g, b),
@@ -267,6 +275,7 @@ static LLVMValueRef register_load(cgl_t *g, const kir_expr_t *e) {
   return cgl_decode(g, b->dtype, bits);
 }
 
+/* Masked lanes keep what they had; a single element is inserted. */
 static void register_store(cgl_t *g, const kir_stmt_t *s) {
   const kir_buffer_t *b = s->buffer;
   LLVMValueRef address = row_address(g, b, s->subs);
@@ -331,6 +340,8 @@ static LLVMValueRef uniform_load(cgl_t *g, const kir_expr_t *e,
   return varies ? cgl_widen(g, v) : v;
 }
 
+/* Masked unless it cannot fault: then the lanes that do not count read
+ * something harmless, which is faster than masking. */
 LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e) {
   const kir_buffer_t *b = e->u.buffer;
   if (b->space == KIR_REGISTER) return register_load(g, e);
@@ -354,6 +365,8 @@ LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e) {
   return cgl_decode(g, b->dtype, cgl_masked_load(g, &place));
 }
 
+/* A scalar store in scalar code, else one for each lane: lanes that store to
+ * one place do so in order. */
 void cgl_store(cgl_t *g, const kir_stmt_t *s) {
   const kir_buffer_t *b = s->buffer;
   if (b->space == KIR_REGISTER) {
@@ -411,6 +424,8 @@ static LLVMValueRef combine(cgl_t *g, kir_x_t op, tdsl_dtype_t type,
   }
 }
 
+/* Shuffles halve the vector, so the order of additions is the same for every
+ * target, however wide its registers are. */
 LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e) {
   const kir_buffer_t *b = e->u.buffer;
   TD_CHECK(g->task, b->space == KIR_REGISTER && b->rank >= 1,
@@ -439,6 +454,8 @@ LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e) {
 
 /* ---- allocation ---------------------------------------------------------- */
 
+/* Registers are allocas, which the first pass turns into values. Scratch is
+ * laid out in the order of the text: kir_scratch_bytes adds up the same. */
 void cgl_alloc(cgl_t *g, const kir_stmt_t *s) {
   const kir_buffer_t *b = s->buffer;
   LLVMValueRef base;

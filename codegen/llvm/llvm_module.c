@@ -17,6 +17,7 @@ typedef struct cgl_foreign {
   char *message;
 } cgl_foreign_t;
 
+/* Runs when compiling ends, well or not: LLVM's objects are in no arena. */
 static void close_foreign(void *arg) {
   cgl_foreign_t *f = arg;
   if (f->message != NULL) LLVMDisposeMessage(f->message);
@@ -50,6 +51,7 @@ const char *cgl_symbol(td_arena_t *arena, const kir_kernel_t *kernel) {
   return out;
 }
 
+/* Part of the kernel cache's key: another version may choose other code. */
 const char *cgl_llvm_version(td_arena_t *arena) {
   unsigned major = 0, minor = 0, patch = 0;
   LLVMGetVersion(&major, &minor, &patch);
@@ -98,6 +100,7 @@ static LLVMTargetMachineRef open_machine(cgl_t *g, cgl_foreign_t *foreign,
   return machine;
 }
 
+/* LLVM's buffer goes away with its module. */
 static void copy_out(cgl_t *g, const char *data, size_t bytes,
                      cgl_output_t *out) {
   char *copy = td_arena_alloc(g->arena, bytes + 1);
@@ -118,6 +121,8 @@ static void set_types(cgl_t *g) {
   g->nothing = LLVMVoidTypeInContext(g->context);
 }
 
+/* A context of its own for each call makes calls independent of each other
+ * and of the host's LLVM, if it has one. */
 void cgl_compile(td_task_t *task, td_arena_t *arena,
                  const kir_kernel_t *const *kernels, uint32_t count,
                  const ir_target_t *target, cgl_form_t form,
