@@ -353,6 +353,18 @@ static void check_step(verifier_t *v, walk_t *w, uint32_t at) {
   }
 }
 
+/* Whether the buffer has no element at any dims: nothing writes or reads it,
+ * and the steps that would are left out of the plan. */
+static bool is_always_empty(const plan_buffer_t *b) {
+  for (uint32_t i = 0; i < b->bytes.count; i++) {
+    plan_x_t op = b->bytes.tokens[i].op;
+    if (op == PLAN_X_VAR || op == PLAN_X_SCALAR) return false;
+  }
+  const plan_env_t none = {NULL, NULL};
+  int64_t bytes = 0;
+  return plan_eval(&b->bytes, &none, &bytes) && bytes == 0;
+}
+
 static void check_steps(verifier_t *v) {
   const plan_entry_t *e = v->entry;
   walk_t w = {0};
@@ -360,6 +372,9 @@ static void check_steps(verifier_t *v) {
   w.is_written = TD_NEW_ARRAY(&v->scratch, bool, e->buffer_count + 1);
   for (uint32_t s = 0; s < e->slot_count; s++) {
     if (e->slots[s].kind != PLAN_OUT) w.is_written[e->slots[s].buffer] = true;
+  }
+  for (uint32_t b = 0; b < e->buffer_count; b++) {
+    if (is_always_empty(&e->buffers[b])) w.is_written[b] = true;
   }
   for (uint32_t i = 0; i < e->step_count && !v->has_failed; i++) {
     check_step(v, &w, i);
