@@ -9,6 +9,19 @@ static uint64_t key_of(const void *pointer) {
 
 /* ---- dims ---------------------------------------------------------------- */
 
+/* The dims that the range of a loop variable mentions come before it, used or
+ * not: the text of the kernel names them there. */
+static void use_symbol(tile_t *t, const ix_symbol_t *s) {
+  for (size_t d = 0; d < t->dims.length; d++) {
+    if (t->dims.data[d] == s) return;
+  }
+  if (s->kind == IX_SYM_LOOP) {
+    if (s->lo != NULL) tile_use_dims(t, s->lo);
+    if (s->hi != NULL) tile_use_dims(t, s->hi);
+  }
+  td_vec_push(t->arena, &t->dims, s);
+}
+
 void tile_use_dims(tile_t *t, const ix_poly_t *p) {
   for (uint32_t i = 0; i < p->term_count; i++) {
     for (uint32_t a = 0; a < p->terms[i].atom_count; a++) {
@@ -18,11 +31,7 @@ void tile_use_dims(tile_t *t, const ix_poly_t *p) {
         tile_use_dims(t, atom->q);
         continue;
       }
-      bool known = false;
-      for (size_t d = 0; d < t->dims.length && !known; d++) {
-        known = t->dims.data[d] == atom->symbol;
-      }
-      if (!known) td_vec_push(t->arena, &t->dims, atom->symbol);
+      use_symbol(t, atom->symbol);
     }
   }
 }
