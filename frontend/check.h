@@ -518,8 +518,8 @@ typedef struct sem_seek {
 void sem_find_ranges(sem_ctx_t *c, sem_seek_t *seeks, size_t count,
                      const ast_expr_t *const *formulas, size_t formula_count,
                      bool is_left);
-/* The ranges hold an element inside a formula. */
-void sem_assume_nonempty(sem_ctx_t *c, const sem_index_t *index);
+/* The ranges hold an element inside a formula; false if they cannot. */
+bool sem_assume_nonempty(sem_ctx_t *c, const sem_index_t *index);
 
 /* ---- reductions.c -------------------------------------------------------- */
 

@@ -533,13 +533,15 @@ static sem_stmt_t *check_elements(sem_ctx_t *c, const ast_stmt_t *s,
   sem_expr_t *value = NULL;
   if (ok) {
     sem_find_ranges(c, e.seeks, e.count, &formula, 1, true);
+    uint32_t unproved = c->unproved;
     for (size_t i = 0; i < e.count; i++) {
       ranged = ranged && !e.seeks[i].failed;
-      if (!e.seeks[i].failed) sem_assume_nonempty(c, e.seeks[i].index);
+      if (e.seeks[i].failed) continue;
+      if (!sem_assume_nonempty(c, e.seeks[i].index)) c->unproved++;
     }
     if (!ranged) c->unproved++;
     value = value_of(c, s, false);
-    if (!ranged) c->unproved--;
+    c->unproved = unproved;
   }
   ok = ok && value != NULL && ranged;
   for (size_t i = 0; i < s->lhs_count; i++) {

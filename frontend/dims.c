@@ -176,7 +176,15 @@ static bool resolve_dyn(sem_ctx_t *c, sem_global_t *g) {
   }
   if (given != NULL) {
     set_number(c, g, *given);
-    return check_size(c, g, *given, g->loc, "dim");
+    if (!check_size(c, g, *given, g->loc, "dim")) return false;
+    if (!ix_is_const(g->bound, &value) || *given <= value) return true;
+    /* A variant for one size takes nothing that the program would refuse. */
+    td_diag_t *d = sem_report(c, TD_R02, g->loc,
+                              "dim %s = %lld from --dim exceeds its bound %lld",
+                              g->name, (long long)*given, (long long)value);
+    td_diag_help(d, "raise the bound: `dyn %s <= %lld`", g->name,
+                 (long long)*given);
+    return false;
   }
   make_symbol(c, g, IX_SYM_DYN);
   g->symbol->lo = ix_const(c->pool, 0);

@@ -56,7 +56,7 @@ sem_stmt_t *sem_check_for(sem_ctx_t *c, const ast_stmt_t *s) {
   sem_entry_t *e = sem_declare(c, SEM_ENTRY_SYMBOL, s->names[0], false);
   sem_symbol_t *loop = loop_symbol(c, s->names[0]);
   if (e != NULL) e->symbol = loop;
-  bool ok = lo != NULL && hi != NULL;
+  bool ok = lo != NULL && hi != NULL, is_entered = ok;
   if (ok) {
     lo = sem_settle(c, lo);
     hi = sem_settle(c, hi);
@@ -70,15 +70,17 @@ sem_stmt_t *sem_check_for(sem_ctx_t *c, const ast_stmt_t *s) {
       sem_set_width(c, v, TDSL_DTYPE_I32);
     }
     if (v->lo != NULL && v->hi != NULL) {
-      ix_facts_extent_nonempty(c->facts, c->pool,
-                               ix_sub(c->pool, v->hi, v->lo));
+      const ix_poly_t *extent = ix_sub(c->pool, v->hi, v->lo);
+      int64_t number = 0;
+      is_entered = !ix_is_const(extent, &number) || number > 0;
+      if (is_entered) ix_facts_extent_nonempty(c->facts, c->pool, extent);
     }
   }
-  if (!ok) c->unproved++;
+  if (!is_entered) c->unproved++;
   c->loop_depth++;
   stmt->body = sem_check_block(c, s->body);
   c->loop_depth--;
-  if (!ok) c->unproved--;
+  if (!is_entered) c->unproved--;
   ix_facts_release(c->facts, mark);
   sem_scope_release(c, scope);
   if (!ok || e == NULL) return NULL;

@@ -180,8 +180,13 @@ void sem_find_ranges(sem_ctx_t *c, sem_seek_t *seeks, size_t count,
   }
 }
 
-/* Inside of a formula there is a tuple, so the range holds it. */
-void sem_assume_nonempty(sem_ctx_t *c, const sem_index_t *index) {
-  if (c->quiet > 0 || index->extent == NULL) return;
+/* Inside of a formula there is a tuple, so the range holds it. False if the
+ * extent is a number and no tuple exists: then nothing is left to prove, and
+ * a dim that `--dim` sets to 0 asks for no more than the dynamic one. */
+bool sem_assume_nonempty(sem_ctx_t *c, const sem_index_t *index) {
+  int64_t number = 0;
+  if (c->quiet > 0 || index->extent == NULL) return true;
+  if (ix_is_const(index->extent, &number)) return number > 0;
   ix_facts_extent_nonempty(c->facts, c->pool, index->extent);
+  return true;
 }

@@ -195,7 +195,7 @@ sem_expr_t *sem_reduction(sem_ctx_t *c, const ast_expr_t *e) {
     uint32_t unproved = c->unproved;
     if (!ranged) c->unproved++;
     for (uint32_t i = 0; i < r->index_count; i++) {
-      sem_assume_nonempty(c, r->indices[i]);
+      if (!sem_assume_nonempty(c, r->indices[i])) c->unproved++;
     }
     if (e->where != NULL) {
       sem_expr_t *guard = sem_check_cond(c, e->where);

@@ -440,12 +440,13 @@ static bool check_in_scope(sem_ctx_t *c, const ast_stmt_t *s,
   const ast_expr_t *ast = s->lhss[0].place;
   const ast_expr_t *formulas[3] = {ast, s->value, s->where};
   sem_find_ranges(c, seeks, count, formulas, 3, false);
+  uint32_t unproved = c->unproved;
   bool ranged = true;
   for (size_t i = 0; i < count; i++) {
     ranged = ranged && !seeks[i].failed;
-    if (!seeks[i].failed) sem_assume_nonempty(c, seeks[i].index);
+    if (seeks[i].failed) continue;
+    if (!sem_assume_nonempty(c, seeks[i].index)) c->unproved++;
   }
-  uint32_t unproved = c->unproved;
   if (!ranged) c->unproved++;
   bool ok = true;
   if (s->where != NULL) {

@@ -131,6 +131,16 @@ def empty():
                         "p": tensor("f32", [3], [1.0] * 3)})
 
 
+    none = tensor("f32", [0], [])
+    for dims in ({}, {"N": 0}):
+        name = "static" if dims else "dynamic"
+        yield Case("static_empty", "place",
+                   {"x": none, "s": scalar("i64", 21)}, name=name, dims=dims,
+                   results={"y": none, "t": scalar("i64", 42)})
+        yield Case("static_empty", "sums", {"x": none}, name=name, dims=dims,
+                   results={"y": none, "n": scalar("f32", 1.0)})
+
+
 def tails():
     sizes = [(64, 64, k) for k in (1, 8, 15, 16, 17, 24, 40, 56)]
     sizes += [(1, 1, 1), (100, 99, 101), (129, 33, 300), (5, 7, 0)]
