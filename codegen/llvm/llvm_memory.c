@@ -459,6 +459,8 @@ LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e) {
 void cgl_alloc(cgl_t *g, const kir_stmt_t *s) {
   const kir_buffer_t *b = s->buffer;
   LLVMValueRef base;
+  /* in the copies of an unrolled loop it is one buffer */
+  if (td_map_get_u64(g->storage, (uint64_t)(uintptr_t)b) != NULL) return;
   LLVMBasicBlockRef here = LLVMGetInsertBlock(g->builder);
   LLVMValueRef terminator = LLVMGetBasicBlockTerminator(g->entry);
   if (b->space == KIR_REGISTER) {

@@ -82,14 +82,17 @@ static inline lab_code_t lab_compile(lab_t *lab, const ir_target_t *target) {
 static inline void lab_call(lab_t *lab, lab_code_t c, int64_t piece) {
   int64_t blocks = lab_value(lab, kir_block_count(lab->kernel));
   int64_t bytes = lab_value(lab, kir_scratch_bytes(lab->kernel));
-  unsigned char *raw = malloc((size_t)bytes + 64);
+  unsigned char *raw = malloc((size_t)bytes + 128);
   assert_non_null(raw);
-  void *scratch = raw + (64 - (uintptr_t)raw % 64) % 64;
-  memset(raw, 0xff, (size_t)bytes + 64);
+  unsigned char *scratch = raw + (64 - (uintptr_t)raw % 64) % 64;
+  memset(raw, 0xff, (size_t)bytes + 128);
   if (piece <= 0) piece = blocks > 0 ? blocks : 1;
   for (int64_t at = 0; at < blocks; at += piece) {
     int64_t end = at + piece < blocks ? at + piece : blocks;
     c.fn(lab->other, lab->dims, scratch, at, end);
+  }
+  for (int i = 0; i < 64; i++) { /* the size was enough */
+    assert_int_equal(scratch[bytes + i], 0xff);
   }
   free(raw);
 }
