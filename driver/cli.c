@@ -3,9 +3,39 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "driver/options.h"
+
+/* ---- progress ------------------------------------------------------------ */
+
+double cli_now(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void cli_clear(cli_t *cli) {
+  if (atomic_exchange(&cli->shown, 0) != 0) {
+    (void)fputs("\r\033[K", stderr);
+  }
+}
+
+/* The library asks here whether to go on, from any thread: a clock for
+ * whoever watches, from the second second on. */
+static int tick(void *user) {
+  cli_t *cli = user;
+  int seconds = (int)(cli_now() - cli->start);
+  int shown = atomic_load(&cli->shown);
+  if (seconds > shown &&
+      atomic_compare_exchange_strong(&cli->shown, &shown, seconds)) {
+    (void)fprintf(stderr, "\r%s: %d s ",
+                  cli->operand_count > 0 ? cli->operands[0] : "tdslc",
+                  seconds);
+  }
+  return 0;
+}
 
 /* ---- messages ------------------------------------------------------------ */
 
@@ -19,6 +49,7 @@ static void show(const tdsl_diagnostic_t *d, void *user) {
   if (is_warning) cli->warnings++;
   else cli->errors++;
   if (is_warning && cli->is_quiet) return;
+  cli_clear(cli);
   (void)fflush(stdout);
   if (cli->as_json) {
     put_text(d->json);
@@ -44,6 +75,10 @@ int cli_open(cli_t *cli) {
   desc.diagnostic = show;
   desc.diagnostic_user = cli;
   desc.log.function = show_log;
+  if (cli->has_progress) {
+    desc.cancel.function = tick;
+    desc.cancel.user = cli;
+  }
   return cli_end(cli, tdsl_context_create(&desc, &cli->context, &error),
                  &error);
 }
@@ -73,6 +108,7 @@ int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t **error) {
     told += tdsl_error_get_diagnostic(*error, i)->severity ==
             TDSL_SEVERITY_ERROR;
   }
+  if (status != TDSL_STATUS_OK) cli_clear(cli);
   if (status != TDSL_STATUS_OK && (told == 0 || is_ours)) {
     tdsl_string_t text = tdsl_error_get_message(*error);
     if (text.length == 0) text = tdsl_status_get_name(status);

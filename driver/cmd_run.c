@@ -2,15 +2,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "driver/run.h"
-
-double cli_now(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void close_job(cli_job_t *job) {
   tdsl_run_destroy(job->run);
@@ -188,6 +181,7 @@ static int run_entry(cli_t *cli, cli_job_t *job) {
   if (code == CLI_OK) code = prepare(cli, job);
   if (code == CLI_OK) code = specialize(cli, job);
   if (code == CLI_OK) code = execute(cli, job);
+  cli_clear(cli);
   if (code != CLI_OK) return code;
   const char *device = cli_value(cli, CLI_OPT_DEVICE);
   bool is_null = device != NULL && strcmp(device, "null") == 0;

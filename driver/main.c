@@ -46,6 +46,9 @@ static int run(cli_t *cli) {
     return cli_usage(cli, "--color is auto, always or never");
   }
   cli->is_quiet = cli_has(cli, CLI_OPT_QUIET);
+  cli->start = cli_now();
+  cli->has_progress = isatty(STDERR_FILENO) && !cli->as_json &&
+                      !cli->is_quiet && !cli_has(cli, CLI_OPT_JSON);
   return dispatch(cli);
 }
 
@@ -54,6 +57,7 @@ int main(int argc, char **argv) {
   /* A reader that went away shows as EPIPE below. */
   (void)signal(SIGPIPE, SIG_IGN);
   int code = cli_parse(&cli, argc, argv) ? run(&cli) : CLI_USAGE;
+  cli_clear(&cli);
   tdsl_context_destroy(cli.context);
   cli_free(&cli);
   errno = 0;

@@ -7,6 +7,7 @@
 #ifndef DRIVER_OPTIONS_H
 #define DRIVER_OPTIONS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -52,6 +53,9 @@ typedef struct cli {
   bool as_json;        /* diagnostics */
   bool has_color;      /* of standard error */
   bool is_quiet;
+  bool has_progress;   /* standard error is a terminal, texts are drawn */
+  double start;        /* of the command, seconds */
+  atomic_int shown;    /* seconds last shown; 0: the line is clear */
   unsigned warnings, errors; /* diagnostics seen */
 } cli_t;
 
@@ -87,6 +91,9 @@ static inline tdsl_string_t cli_text(const char *text) {
   return s;
 }
 
+double cli_now(void); /* seconds of a clock that only goes forward */
+/* Clears the progress line, before anything else is printed. */
+void cli_clear(cli_t *cli);
 /* Makes cli->context; its diagnostics go to standard error. An exit code. */
 int cli_open(cli_t *cli);
 /* Exit code of a call; prints what its diagnostics did not say. Releases the

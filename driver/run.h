@@ -17,8 +17,6 @@ typedef struct cli_job {
   long repeat;
 } cli_job_t;
 
-double cli_now(void); /* seconds of a clock that only goes forward */
-
 /* One line an output: name, type, shape, range, first values. */
 void cli_print_table(const cli_job_t *job);
 /* --out: F.json and NAME=F.npy, an exit code. */
