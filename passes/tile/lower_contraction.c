@@ -31,6 +31,7 @@ typedef struct product {
   tir_expr_t *a, *b;        /* over flat indices */
   flat_group_t batch, m, n, k;
   bool has_guard;           /* of parallel indices; applied at the end */
+  bool is_shallow;          /* one block holds all of the depth */
   int64_t mr, nr, mc, nc, kc;
   kir_buffer_t *rows, *panels, *tile;
   kir_expr_t *mb, *nb, *kb; /* where the tile and the depth block begin */
@@ -298,15 +299,20 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
       tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 2, dims);
   kir_expr_t *r, *j, *k;
   kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
-  kir_expr_t *is_first =
-      tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, p->kb, tile_int(t, 0));
-  kir_stmt_t *begin = tile_push(t, block, tile_if(t, is_first));
-  kir_block_t *body = each_accumulator(p, &begin->body, rows, &r, &j);
+  kir_block_t *first = block, *body;
+  if (!p->is_shallow) {
+    kir_expr_t *is_first =
+        tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, p->kb, tile_int(t, 0));
+    kir_stmt_t *begin = tile_push(t, block, tile_if(t, is_first));
+    first = &begin->body;
+    body = each_accumulator(p, &begin->orelse, rows, &r, &j);
+    kir_expr_t *at[2] = {kir_add(t->arena, i0, r),
+                         kir_add(t->arena, base, j)};
+    tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
+               kir_load(t->arena, p->tile, 2, at));
+  }
+  body = each_accumulator(p, first, rows, &r, &j);
   tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j}, zero(p));
-  body = each_accumulator(p, &begin->orelse, rows, &r, &j);
-  kir_expr_t *at[2] = {kir_add(t->arena, i0, r), kir_add(t->arena, base, j)};
-  tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
-             kir_load(t->arena, p->tile, 2, at));
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
                                  tile_int(t, 0), p->kh, 1, &k);
   body = each_accumulator(p, depth, rows, &r, &j);
@@ -324,24 +330,34 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
              kir_load(t->arena, acc, 2, (kir_expr_t *[]){r, j}));
 }
 
+/* The end of as many groups of `rows` rows as there are behind `from`. */
+static kir_expr_t *whole_rows(product_t *p, kir_expr_t *from, int64_t rows) {
+  tile_t *t = p->t;
+  if (p->mh->op == KIR_X_CONST && from->op == KIR_X_CONST) {
+    return tile_int(t, p->mh->u.i64 - (p->mh->u.i64 - from->u.i64) % rows);
+  }
+  kir_expr_t *rest = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, from);
+  kir_expr_t *over =
+      tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, rest, tile_int(t, rows));
+  return tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, over);
+}
+
 /* All rows of a panel: as many as fit at a time, then fewer. */
 static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
   tile_t *t = p->t;
-  int64_t sizes[4] = {p->mr, 4, 2, 1};
+  int64_t sizes[3] = {p->mr, 4, 1};
   int64_t most = upper(p->m.extent);
   kir_expr_t *from = tile_int(t, 0);
   int64_t last = INT64_MAX;
-  for (int s = 0; s < 4; s++) {
+  for (int s = 0; s < 3; s++) {
     int64_t rows = sizes[s];
     if (rows >= last || rows > most) continue;
     last = rows;
-    kir_expr_t *rest =
-        tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, from);
-    kir_expr_t *over = tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, rest,
-                                tile_int(t, rows));
-    kir_expr_t *to =
-        rows == 1 ? p->mh
-                  : tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, over);
+    kir_expr_t *to = rows == 1 ? p->mh : whole_rows(p, from, rows);
+    if (to->op == KIR_X_CONST && from->op == KIR_X_CONST &&
+        to->u.i64 == from->u.i64) {
+      continue;
+    }
     kir_expr_t *i0;
     kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "i", from, to,
                                   rows, &i0);
@@ -465,8 +481,17 @@ static void choose_sizes(product_t *p) {
   if (m < p->mc) p->mc = m;
   while (p->nc - p->nr >= n) p->nc -= p->nr;
   if (k < p->kc) p->kc = (k + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
-  if (p->mr > m) p->mr = m < 4 ? m : 4;
-  if (p->mr == 3) p->mr = 2;
+  p->is_shallow = k <= p->kc;
+  if (p->mr > m) p->mr = m;
+  /* few rows, of a number known now: groups of one size, if there is one
+   * that is nearly as large */
+  int64_t rows;
+  if (!ix_is_const(p->m.extent, &rows) || rows > target->mc) return;
+  for (int64_t size = p->mr; size > 1 && size * 2 > target->mr; size--) {
+    if (rows % size != 0) continue;
+    p->mr = size;
+    break;
+  }
 }
 
 /* A sum over nothing is zero: no depth block will say so. */
