@@ -318,10 +318,13 @@ static kir_value_t lazy(kir_code_t *c, const kir_expr_t *e) {
   return v;
 }
 
-/* e = base + lane with a base that does not move: lanes are neighbours. */
-static bool split_lane(kir_code_t *c, kir_expr_t *e, kir_expr_t **base) {
+/* e = base + lane with a base that does not move: lanes are neighbours. Sums
+ * of more levels are read lane by lane. */
+static bool split_lane(kir_code_t *c, kir_expr_t *e, int depth,
+                       kir_expr_t **base) {
+  enum { MAX_SUM = 64 };
   bool wide = (trait_of(c, e) & TRAIT_WIDE) != 0;
-  if (!wide || c->lane == NULL) return false;
+  if (!wide || c->lane == NULL || depth > MAX_SUM) return false;
   if (e->op == KIR_X_VAR && e->u.var == c->lane) {
     *base = NULL;
     return true;
@@ -332,7 +335,7 @@ static bool split_lane(kir_code_t *c, kir_expr_t *e, kir_expr_t **base) {
     if (trait_of(c, fixed) & TRAIT_WIDE) continue;
     if (e->op == KIR_X_SUB && i == 1) continue;
     kir_expr_t *rest;
-    if (!split_lane(c, moving, &rest)) return false;
+    if (!split_lane(c, moving, depth + 1, &rest)) return false;
     if (rest == NULL && e->op == KIR_X_ADD) {
       *base = fixed;
       return true;
@@ -358,7 +361,8 @@ static kir_access_t *access_of(kir_code_t *c, const kir_buffer_t *b,
   a->loc = loc;
   for (uint32_t d = 0; d < count; d++) {
     kir_expr_t *base;
-    if (d + 1 == count && d + 1 == b->rank && split_lane(c, subs[d], &base)) {
+    bool is_last = d + 1 == count && d + 1 == b->rank;
+    if (is_last && split_lane(c, subs[d], 0, &base)) {
       a->is_row = true;
       kir_expr_t zero = {.op = KIR_X_CONST, .type = TDSL_DTYPE_I64};
       a->subs[d] = base == NULL ? constant(c, &zero) : eval(c, base).reg;

@@ -13,10 +13,13 @@
 
 /* ---- strides ------------------------------------------------------------- */
 
-/* By how much e moves when the lane grows by one; false: not constant. */
-static bool lane_stride(cgl_t *g, const kir_expr_t *e, int64_t *out) {
+/* By how much e moves when the lane grows by one; false: not constant.
+ * Subscripts nest a few levels; what nests deeper is not looked into. */
+static bool lane_stride(cgl_t *g, const kir_expr_t *e, int depth,
+                        int64_t *out) {
+  enum { MAX_DEPTH = 64 };
   int64_t a, b;
-  switch ((int)e->op) {
+  switch (depth < MAX_DEPTH ? (int)e->op : KIR_X_COUNT) {
     case KIR_X_VAR: {
       if (e->u.var == g->lane_var) {
         *out = 1;
@@ -24,13 +27,14 @@ static bool lane_stride(cgl_t *g, const kir_expr_t *e, int64_t *out) {
       }
       const kir_stmt_t *let = g->lets[e->u.var->id];
       if (let != NULL && cgl_is_varying(g, e)) {
-        return lane_stride(g, let->value, out);
+        return lane_stride(g, let->value, depth + 1, out);
       }
       *out = 0;
       return true;
     }
     case KIR_X_ADD: case KIR_X_SUB:
-      if (!lane_stride(g, e->args[0], &a) || !lane_stride(g, e->args[1], &b)) {
+      if (!lane_stride(g, e->args[0], depth + 1, &a) ||
+          !lane_stride(g, e->args[1], depth + 1, &b)) {
         return false;
       }
       return e->op == KIR_X_ADD ? !__builtin_add_overflow(a, b, out)
@@ -39,7 +43,7 @@ static bool lane_stride(cgl_t *g, const kir_expr_t *e, int64_t *out) {
       for (int i = 0; i < 2; i++) {
         const kir_expr_t *c = e->args[i];
         if (c->op != KIR_X_CONST) continue;
-        return lane_stride(g, e->args[1 - i], &a) &&
+        return lane_stride(g, e->args[1 - i], depth + 1, &a) &&
                !__builtin_mul_overflow(a, c->u.i64, out);
       }
       break;
@@ -66,7 +70,7 @@ static access_t classify(cgl_t *g, uint32_t count, kir_expr_t *const *subs) {
   for (uint32_t i = 0; i < count; i++) {
     int64_t stride;
     if (!cgl_is_varying(g, subs[i])) continue;
-    if (!lane_stride(g, subs[i], &stride) || a.kind != ACCESS_UNIFORM) {
+    if (!lane_stride(g, subs[i], 0, &stride) || a.kind != ACCESS_UNIFORM) {
       a.kind = ACCESS_INDEXED;
       return a;
     }
