@@ -12,7 +12,7 @@
 
 #include "runtime/base/env.h"
 
-/* ---- during the passes -------------------------------------------------------- */
+/* ---- during the passes -------------------------------------------------- */
 
 static void write_text(drv_backend_t *b, const char *name, const char *text,
                        size_t length) {
@@ -57,7 +57,7 @@ void drv_debug_begin(drv_backend_t *b) {
   td_buf_free(&text);
 }
 
-/* ---- afterwards ----------------------------------------------------------------- */
+/* ---- afterwards --------------------------------------------------------- */
 
 static void log_times(drv_backend_t *b) {
   for (int i = 0; i < PASS_COUNT; i++) {
@@ -108,7 +108,7 @@ void drv_debug_end(drv_backend_t *b) {
   td_buf_free(&text);
 }
 
-/* ---- texts edited by hand --------------------------------------------------------- */
+/* ---- texts edited by hand ----------------------------------------------- */
 
 /* The plan keeps the launch geometry of the kernel it was made with, so an
  * edited one must have the same. */

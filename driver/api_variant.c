@@ -51,7 +51,7 @@ const tdsl_program_t *drv_variant_choose(const tdsl_executable_t *exe,
   return best != NULL ? best->program : NULL;
 }
 
-/* ---- making one ------------------------------------------------------------ */
+/* ---- making one --------------------------------------------------------- */
 
 typedef struct variant_call {
   tdsl_executable_t *exe;

@@ -39,7 +39,7 @@ static const struct {
 #include "passes/passes.def"
 };
 
-/* ---- passes -------------------------------------------------------------------- */
+/* ---- passes ------------------------------------------------------------- */
 
 static bool unknown_pass(opt_t *o, td_str_t name) {
   td_diag_t *d = td_diag(o->task, TD_B11, TD_NO_LOC,
@@ -94,7 +94,7 @@ static bool run_passes(opt_t *o) {
   return true;
 }
 
-/* ---- files ---------------------------------------------------------------------- */
+/* ---- files -------------------------------------------------------------- */
 
 static bool read_tir(opt_t *o, uint32_t file) {
   o->module = tir_parse(o->task, &o->arena, file);

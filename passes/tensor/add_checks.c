@@ -43,7 +43,7 @@ typedef struct checks {
 
 static const bounds_t anything = {INT64_MIN, INT64_MAX};
 
-/* ---- building ------------------------------------------------------------------ */
+/* ---- building ----------------------------------------------------------- */
 
 static tir_expr_t *op2(checks_t *c, tir_x_t op, tdsl_dtype_t type,
                        tir_expr_t *a, tir_expr_t *b) {
@@ -87,7 +87,7 @@ static tir_expr_t *truth(checks_t *c) {
   return tir_const_i(c->module->arena, TDSL_DTYPE_BOOL, 1);
 }
 
-/* ---- intervals ------------------------------------------------------------------ */
+/* ---- intervals ---------------------------------------------------------- */
 
 static wide_t least(wide_t a, wide_t b) {
   return a < b ? a : b;
@@ -168,7 +168,7 @@ static bool fits(bounds_t r, bounds_t in) {
   return r.lo >= in.lo && r.hi <= in.hi;
 }
 
-/* ---- what an operation needs ----------------------------------------------------- */
+/* ---- what an operation needs -------------------------------------------- */
 
 /* A result near the ends of 64 bits is told by its sign; farther out f64 is
  * precise enough. */
@@ -289,7 +289,7 @@ static void learn(void *user, tir_expr_t *e) {
   k->ok = both(c, k->ok, operation_ok(c, e));
 }
 
-/* ---- nodes of a test ---------------------------------------------------------------- */
+/* ---- nodes of a test ---------------------------------------------------- */
 
 static tir_value_t *add_map(checks_t *c, const char *name, tdsl_dtype_t dtype,
                             uint32_t rank, const ix_poly_t *const *dims,
@@ -517,7 +517,7 @@ static void test_update(checks_t *c) {
            text_of(c, "integer wrapped in"));
 }
 
-/* ---- the module ------------------------------------------------------------------- */
+/* ---- the module --------------------------------------------------------- */
 
 static void check_block(checks_t *c, tir_block_t *block) {
   tir_block_t fresh = {0};

@@ -132,7 +132,7 @@ static void scan(fuse_t *f, tir_block_t *block) {
   }
 }
 
-/* ---- equal indices -------------------------------------------------------------- */
+/* ---- equal indices ------------------------------------------------------ */
 
 static tir_index_t *shared_index(fuse_t *f, uint32_t position,
                                  tir_index_t *index) {

@@ -67,7 +67,7 @@ static region_t *region_of(split_t *s, tir_expr_t *path) {
   return r;
 }
 
-/* ---- cutting ----------------------------------------------------------------- */
+/* ---- cutting ------------------------------------------------------------ */
 
 static tir_expr_t *zero_of(split_t *s, tdsl_dtype_t type) {
   bool is_float = type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;
@@ -119,7 +119,7 @@ static tir_expr_t *cut(split_t *s, tir_expr_t *e, tir_expr_t *path) {
   return load;
 }
 
-/* ---- the walk ------------------------------------------------------------------- */
+/* ---- the walk ----------------------------------------------------------- */
 
 static const result_t *known(const region_t *r, const tir_expr_t *e) {
   return td_map_get_u64(&r->done, key_of(e));
@@ -224,7 +224,7 @@ static void split_node(split_t *s) {
   }
 }
 
-/* ---- the module ------------------------------------------------------------------ */
+/* ---- the module --------------------------------------------------------- */
 
 static void refuse(pass_state_t *state, const tir_node_t *n, size_t size) {
   td_diag_t *d = td_diag(state->task, TD_B01, n->loc,

@@ -1,6 +1,7 @@
 /* lower_contraction.c: matrix products by blocked tiles.
  *
- *   out[batch.., m, n] = epilogue(sum over k of a(batch, m, k) * b(batch, k, n))
+ *   out[batch.., m, n] =
+ *       epilogue(sum over k of a(batch, m, k) * b(batch, k, n))
  *
  * where m, n and k may each be several indices (flatten.h); n holds the last
  * index of the output, so that lanes run along its rows.  One block

@@ -122,7 +122,7 @@ static void pages_are_listed(void **state) {
                    "input or output failed"));
 }
 
-/* ---- running -------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------ */
 
 static void entries_are_described(void **state) {
   (void)state;
@@ -319,7 +319,7 @@ static void objects_hold_each_other(void **state) {
   }
 }
 
-/* ---- compiling -------------------------------------------------------------- */
+/* ---- compiling ---------------------------------------------------------- */
 
 static int import(tdsl_string_t name, tdsl_string_t from,
                   tdsl_string_t *out_file, tdsl_string_t *out_text,
@@ -475,7 +475,7 @@ static void inputs_as_text(void **state) {
   }
 }
 
-/* ---- threads ---------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------ */
 
 typedef struct thread_job {
   pthread_t thread;

@@ -60,7 +60,8 @@ find_package(tdsl 0.1 REQUIRED)
 add_executable(shared $here/consumer.c)
 target_link_libraries(shared PRIVATE tdsl::tdsl)
 END
-  cmake -S "$work/found" -B "$work/found/b" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" &&
+  cmake -S "$work/found" -B "$work/found/b" -G Ninja \
+    -DCMAKE_PREFIX_PATH="$prefix" &&
     cmake --build "$work/found/b" && "$work/found/b/shared"
 }
 opened() {

@@ -40,7 +40,7 @@ static void *allocate(void *old, size_t old_bytes, size_t new_bytes,
   return made + 1;
 }
 
-/* ---- a whole life, which may fail anywhere -------------------------------- */
+/* ---- a whole life, which may fail anywhere ------------------------------ */
 
 static const char program_text[] =
     "import softmax (softmax)\n"
@@ -188,7 +188,7 @@ static void requests_may_fail_cpu(void **state) {
   sweep("cpu", 7);
 }
 
-/* ---- DLPack -------------------------------------------------------------------- */
+/* ---- DLPack ------------------------------------------------------------- */
 
 /* The public layout, as any other library declares it. */
 typedef struct tensor {

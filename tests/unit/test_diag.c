@@ -34,9 +34,10 @@ static uint32_t add(td_task_t *task, const char *name, const char *text) {
 
 TASK_TEST(spans_of_one_line) {
   (void)arg;
-  uint32_t f = add(task, "mlp.tdsl",
-                   "1\n2\n3\n4\n5\n6\n7\n8\n"
-                   "  h[b, t, f]: bf16 = silu(sum[d] x[b, t, d] * w.w1[f, d])\n");
+  uint32_t f =
+      add(task, "mlp.tdsl",
+          "1\n2\n3\n4\n5\n6\n7\n8\n"
+          "  h[b, t, f]: bf16 = silu(sum[d] x[b, t, d] * w.w1[f, d])\n");
   td_diag_t *d = td_diag(task, TD_E20, find(task, f, "x[b, t, d]", 0),
                          "mesh axis tp cuts both t and f in this formula; "
                          "one must give way");

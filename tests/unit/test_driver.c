@@ -32,7 +32,7 @@ static tdsl_program_t *compile(tdsl_context_t *context,
   return p;
 }
 
-/* ---- keys ------------------------------------------------------------------- */
+/* ---- keys --------------------------------------------------------------- */
 
 static bool same_key(cg_key_t a, cg_key_t b) {
   return a.high == b.high && a.low == b.low;
@@ -53,7 +53,7 @@ static void keys_hold_every_field(void **state) {
   assert_string_equal(hex, "0123456789abcdef000000000000000f");
 }
 
-/* ---- the cache ---------------------------------------------------------------- */
+/* ---- the cache ---------------------------------------------------------- */
 
 static void objects_are_shared(void **state) {
   (void)state;
@@ -122,7 +122,7 @@ static void programs_share_code(void **state) {
   tdsl_context_destroy(other);
 }
 
-/* ---- reports ------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------ */
 
 static bool exists(const char *folder, const char *name) {
   char path[256];

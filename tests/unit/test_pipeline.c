@@ -26,7 +26,7 @@ static const pipe_way_t ways[] = {
 };
 enum { WAYS = sizeof ways / sizeof ways[0], FEW_WAYS = 9, LEAST_WAYS = 4 };
 
-/* ---- one program --------------------------------------------------------------- */
+/* ---- one program -------------------------------------------------------- */
 
 typedef struct check {
   td_task_t *task;
@@ -159,7 +159,7 @@ static void check_all(const pipe_program_t *list, size_t count) {
   assert_int_equal(failures, 0);
 }
 
-/* ---- long formulas ---------------------------------------------------------------- */
+/* ---- long formulas ------------------------------------------------------ */
 
 /* `count` terms joined by `join`; %d of a term is its number mod 7. */
 static const char *long_text(td_task_t *task, const char *head,

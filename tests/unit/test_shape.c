@@ -448,8 +448,7 @@ static void test_division_identity(void **state) {
   }
 }
 
-/* ---- hostile input --------------------------------------------------------
- */
+/* ---- hostile input ------------------------------------------------------ */
 
 static void test_long_chains(void **state) {
   script_t t;
