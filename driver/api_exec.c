@@ -1,5 +1,5 @@
 /* api_exec.c: the road of plans: devices of a context, loading, running. */
-#include "driver/api_backend.h"
+#include "driver/api_cuda.h"
 
 #include "runtime/base/env.h"
 #include "runtime/base/num.h"
@@ -11,8 +11,8 @@
 /* ---- devices ------------------------------------------------------------ */
 
 static hal_device_t *make_device(td_task_t *task, tdsl_context_t *context,
-                                 drv_hal_t kind) {
-  switch (kind) {
+                                 const drv_device_t *device) {
+  switch (device->hal) {
     case DRV_HAL_KIR: return drv_kir_device_create(&task->host);
     case DRV_HAL_NULL: return rnull_device_create(task);
     case DRV_HAL_CPU: {
@@ -28,9 +28,32 @@ static hal_device_t *make_device(td_task_t *task, tdsl_context_t *context,
       return NULL;
 #endif
     }
+    case DRV_HAL_CUDA: case DRV_HAL_SIM: return drv_gpu_create(task, device);
     case DRV_HAL_COUNT: break;
   }
   return NULL;
+}
+
+/* A context drives one GPU, and one kind of simulated machine. */
+static bool is_same_gpu(td_task_t *task, tdsl_context_t *context,
+                        const drv_device_t *device) {
+  bool is_sim = device->hal == DRV_HAL_SIM;
+  bool is_new = context->devices[device->hal] == NULL;
+  if (is_sim && is_new) {
+    context->gpu_machine = device->machine;
+    context->gpu_count = device->count;
+  } else if (is_new && device->hal == DRV_HAL_CUDA) {
+    context->gpu_ordinal = device->ordinal;
+  }
+  bool same = is_sim ? context->gpu_machine == device->machine &&
+                           context->gpu_count == device->count
+                     : device->hal != DRV_HAL_CUDA ||
+                           context->gpu_ordinal == device->ordinal;
+  if (!same) {
+    td_diag(task, TD_B04, TD_NO_LOC, "this context has another %s already",
+            is_sim ? "simulated machine" : "GPU");
+  }
+  return same;
 }
 
 /* Made on first use and kept until the context ends. The lock is held while
@@ -40,14 +63,16 @@ static void unlock(void *mutex) {
 }
 
 hal_device_t *drv_device_open(td_task_t *task, tdsl_context_t *context,
-                              drv_hal_t kind) {
+                              const drv_device_t *which) {
+  drv_hal_t kind = which->hal;
   td_defer(task, unlock, &context->lock);
   td_mutex_lock(&context->lock);
   if (context->cache == NULL) context->cache = drv_cache_create(context);
-  if (context->devices[kind] == NULL) {
-    context->devices[kind] = make_device(task, context, kind);
+  bool is_same = is_same_gpu(task, context, which);
+  if (is_same && context->devices[kind] == NULL) {
+    context->devices[kind] = make_device(task, context, which);
   }
-  hal_device_t *device = context->devices[kind];
+  hal_device_t *device = is_same ? context->devices[kind] : NULL;
   bool is_complete = context->cache != NULL;
   td_undefer(task, true);
   if (!is_complete || (device == NULL && td_task_errors(task) == 0)) {
@@ -86,13 +111,34 @@ static void drop_objects(void *arg) {
   }
 }
 
+/* Rows of one family stand in the order of what they need: code of an
+ * earlier one runs on the host of a later one. */
+static bool runs_here(td_task_t *task, const ir_target_t *target) {
+  const ir_target_t *host = ir_target_host();
+  bool is_before = false;
+  for (uint32_t i = 0; host != NULL && ir_target_get(i) != NULL; i++) {
+    const ir_target_t *row = ir_target_get(i);
+    bool is_family = strncmp(row->name, host->name, 3) == 0;
+    is_before |= row == target && is_family;
+    if (row == host) break;
+  }
+  if (host == NULL || is_before) return true;
+  td_diag_t *d = td_diag(task, TD_B07, TD_NO_LOC,
+                         "this CPU does not run code for %s", target->name);
+  td_diag_note(d, "it is %s; `dump` prints the code for any machine",
+               host->name);
+  return false;
+}
+
 bool drv_program_load(tdsl_program_t *p, drv_compile_t *c) {
   drv_backend_t *b = TD_NEW(c->arena, drv_backend_t);
   drv_payloads_t *payloads = TD_NEW(c->arena, drv_payloads_t);
   objects_t *objects = TD_NEW(c->arena, objects_t);
-  if (!drv_backend_init(b, c)) return false;
-  p->hal = drv_device_open(c->task, c->context, c->device.hal);
+  p->hal = drv_device_open(c->task, c->context, &c->device);
   if (p->hal == NULL) return false;
+  bool is_gpu = c->device.hal == DRV_HAL_CUDA || c->device.hal == DRV_HAL_SIM;
+  if (is_gpu && !drv_gpu_target(c->task, p->hal, &c->device)) return false;
+  if (!drv_backend_init(b, c)) return false;
   if (!drv_checked_keep(p, c)) return false;
   drv_debug_begin(b);
   drv_backend_tensor(b);
@@ -101,6 +147,7 @@ bool drv_program_load(tdsl_program_t *p, drv_compile_t *c) {
   *objects = (objects_t){c->context, payloads};
   td_defer(c->task, drop_objects, objects);
   if (c->device.hal == DRV_HAL_CPU) drv_payloads_object(b, payloads);
+  else if (is_gpu) drv_payloads_cuda(b, payloads);
   else drv_payloads_kir(b, payloads);
   drv_backend_plan(b, payloads);
   drv_debug_end(b);
