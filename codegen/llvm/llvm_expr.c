@@ -185,7 +185,7 @@ static LLVMValueRef int_power(cgl_t *g, LLVMValueRef a, LLVMValueRef n) {
   LLVMValueRef args[2] = {a, n};
   LLVMTypeRef type = cgl_is_vector(a) ? LLVMGetElementType(LLVMTypeOf(a))
                                       : LLVMTypeOf(a);
-  return cgl_helper(g, "rcpu_ipow", type, args, 2);
+  return cgl_helper(g, "rcpu_ipow", type, args, 2, g->mask);
 }
 
 /* u + lane < v with u and v the same in all lanes: compares numbers of lanes
@@ -463,7 +463,7 @@ static LLVMValueRef emit(cgl_t *g, const kir_expr_t *e) {
       if (any) {
         for (uint32_t i = 0; i < e->arg_count; i++) a[i] = cgl_widen(g, a[i]);
       }
-      if (e->op == KIR_X_FMA) return cgl_intrinsic(g, "llvm.fma", a, 3);
+      if (e->op == KIR_X_FMA) return cgl_fma(g, a[0], a[1], a[2]);
       if (e->op == KIR_X_UNIFORM) {
         return cgl_uniform(g, a[0], a + 1, e->arg_count - 1);
       }
@@ -556,11 +556,12 @@ LLVMValueRef cgl_any_lane(cgl_t *g, LLVMValueRef c) {
   return cgl_intrinsic(g, "llvm.vector.reduce.or", &c, 1);
 }
 
-/* Functions of libm have one lane; vectors call them once for each. */
+/* Functions of libm have one lane; vectors call them in a loop. */
 LLVMValueRef cgl_helper(cgl_t *g, const char *name, LLVMTypeRef result,
-                        LLVMValueRef *args, uint32_t count) {
-  LLVMTypeRef types[4];
-  LLVMValueRef lane_args[4];
+                        LLVMValueRef *args, uint32_t count,
+                        LLVMValueRef mask) {
+  LLVMTypeRef types[3];
+  TD_CHECK(g->task, count >= 1 && count <= 3, "%u arguments", count);
   bool is_vector = cgl_is_vector(args[0]);
   for (uint32_t i = 0; i < count; i++) {
     types[i] = LLVMTypeOf(args[i]);
@@ -572,18 +573,11 @@ LLVMValueRef cgl_helper(cgl_t *g, const char *name, LLVMTypeRef result,
   if (!is_vector) {
     return LLVMBuildCall2(g->builder, signature, f, args, count, "");
   }
-  LLVMValueRef out = LLVMGetPoison(cgl_like(result, args[0]));
-  uint32_t n = LLVMGetVectorSize(LLVMTypeOf(args[0]));
-  for (uint32_t lane = 0; lane < n; lane++) {
-    LLVMValueRef at = LLVMConstInt(g->i32, lane, 0);
-    for (uint32_t i = 0; i < count; i++) {
-      lane_args[i] = LLVMBuildExtractElement(g->builder, args[i], at, "");
-    }
-    LLVMValueRef v =
-        LLVMBuildCall2(g->builder, signature, f, lane_args, count, "");
-    out = LLVMBuildInsertElement(g->builder, out, v, at, "");
+  if (mask == NULL) {
+    uint32_t n = LLVMGetVectorSize(LLVMTypeOf(args[0]));
+    mask = LLVMConstAllOnes(LLVMVectorType(g->i1, n));
   }
-  return out;
+  return cgl_call_lanes(g, f, signature, result, args, count, mask);
 }
 
 /* NaN if either is NaN, and +0 above -0.  Where the operands are equal the

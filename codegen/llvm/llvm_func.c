@@ -233,7 +233,7 @@ static void add_text_attribute(cgl_t *g, LLVMValueRef f, const char *name,
 }
 
 /* Without the two width attributes LLVM uses half of a 512-bit register. */
-static void set_target(cgl_t *g, LLVMValueRef f) {
+void cgl_set_target(cgl_t *g, LLVMValueRef f) {
   add_text_attribute(g, f, "target-cpu", g->target->llvm_cpu);
   if (g->target->features[0] != '\0') {
     add_text_attribute(g, f, "target-features", g->target->features);
@@ -260,7 +260,7 @@ static LLVMValueRef declare_body(cgl_t *g, const char *symbol) {
   const char *name = td_arena_printf(g->arena, "%s.body", symbol);
   LLVMValueRef f = LLVMAddFunction(g->module, name, signature);
   LLVMSetLinkage(f, LLVMInternalLinkage);
-  set_target(g, f);
+  cgl_set_target(g, f);
   add_attribute(g, f, (uint32_t)LLVMAttributeFunctionIndex, "noinline", 0);
   for (uint32_t i = 0; i < k->param_count; i++) {
     add_attribute(g, f, i + 1, "noalias", 0);
@@ -279,7 +279,7 @@ static void emit_wrapper(cgl_t *g, const char *symbol, LLVMValueRef body) {
   LLVMTypeRef types[5] = {g->ptr, g->ptr, g->ptr, g->i64, g->i64};
   LLVMTypeRef signature = LLVMFunctionType(g->nothing, types, 5, 0);
   LLVMValueRef f = LLVMAddFunction(g->module, symbol, signature);
-  set_target(g, f);
+  cgl_set_target(g, f);
   LLVMBasicBlockRef entry =
       LLVMAppendBasicBlockInContext(g->context, f, "entry");
   LLVMPositionBuilderAtEnd(g->builder, entry);
@@ -340,6 +340,7 @@ void cgl_kernel(cgl_t *g, const kir_kernel_t *kernel) {
   g->depth = 0;
   g->lane_values = NULL;
   g->lane_pointers = NULL;
+  g->lane_thirds = NULL;
   g->lanes = 0;
   g->lane_var = NULL;
   g->mask = NULL;

@@ -48,7 +48,7 @@ typedef struct cgl {
   td_map_t *buffer_bits;         /* kir_buffer_t* -> bit number + 1 */
   td_map_t *dim_values;          /* ix_poly_t* -> value, whole function */
   /* stack room of llvm_masked.c, made when first needed */
-  LLVMValueRef lane_values, lane_pointers;
+  LLVMValueRef lane_values, lane_pointers, lane_thirds;
   uint32_t depth;                /* of choices and loads in each other */
   uint32_t emitted;              /* expressions, repetitions included */
 } cgl_t;
@@ -74,6 +74,10 @@ void cgl_memo_release(cgl_t *g, size_t mark);
 /* Forgets what was read from a buffer: it has been written. */
 void cgl_memo_stale(cgl_t *g, const kir_buffer_t *b);
 
+/* ---- llvm_func.c ---- */
+/* CPU and features of a function of the module. */
+void cgl_set_target(cgl_t *g, LLVMValueRef f);
+
 /* ---- llvm_memory.c ---- */
 LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e);
 LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e);
@@ -93,6 +97,11 @@ typedef struct cgl_place {
 /* Lanes that do not count read 0. */
 LLVMValueRef cgl_masked_load(cgl_t *g, const cgl_place_t *p);
 void cgl_masked_store(cgl_t *g, const cgl_place_t *p, LLVMValueRef bits);
+/* Calls f for the lanes of the mask, one after the other; up to 3 arguments
+ * of 8 bytes a lane. Other lanes hold anything. */
+LLVMValueRef cgl_call_lanes(cgl_t *g, LLVMValueRef f, LLVMTypeRef signature,
+                            LLVMTypeRef result, LLVMValueRef *args,
+                            uint32_t count, LLVMValueRef mask);
 
 /* ---- llvm_convert.c: between stored bits and arithmetic values; scalars
  * and vectors alike ---- */
@@ -125,10 +134,14 @@ LLVMValueRef cgl_any_lane(cgl_t *g, LLVMValueRef c);
 /* Calls the overloaded intrinsic NAME at the type of args[0]. */
 LLVMValueRef cgl_intrinsic(cgl_t *g, const char *name, LLVMValueRef *args,
                            uint32_t count);
-/* Calls `double f(double...)` or `float f(float...)` of the helper library,
- * lane by lane. */
+/* Calls a function of the helper library, lane by lane; of vectors only the
+ * lanes of `mask` (NULL: all). Arguments and result have 8 bytes a lane. */
 LLVMValueRef cgl_helper(cgl_t *g, const char *name, LLVMTypeRef result,
-                        LLVMValueRef *args, uint32_t count);
+                        LLVMValueRef *args, uint32_t count,
+                        LLVMValueRef mask);
+/* a * b + c with one rounding, also where the target has no instruction. */
+LLVMValueRef cgl_fma(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
+                     LLVMValueRef c);
 /* max and min with the NaN and zero rules of the language. */
 LLVMValueRef cgl_max(cgl_t *g, LLVMValueRef a, LLVMValueRef b, bool is_min);
 

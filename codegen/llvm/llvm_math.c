@@ -37,6 +37,105 @@ static LLVMValueRef mad(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
   return cgl_intrinsic(g, "llvm.fma", args, 3);
 }
 
+/* The product of two f32 is exact in f64, and so is its sum with a third but
+ * for one rounding.  TwoSum finds what that lost; if anything, the sum is
+ * moved to the odd neighbour on that side, from where rounding to f32 cannot
+ * see a tie that is none (rounding to odd). */
+static LLVMValueRef fma_f32_by_f64(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
+                                   LLVMValueRef c) {
+  LLVMBuilderRef at = g->builder;
+  LLVMTypeRef wide = cgl_like(g->f64, a), bits = cgl_like(g->i64, a);
+  LLVMValueRef p = fmul(g, LLVMBuildFPExt(at, a, wide, ""),
+                        LLVMBuildFPExt(at, b, wide, ""));
+  LLVMValueRef z = LLVMBuildFPExt(at, c, wide, "");
+  LLVMValueRef s = fadd(g, p, z);
+  LLVMValueRef part = fsub(g, s, p);
+  LLVMValueRef lost =
+      fadd(g, fsub(g, p, fsub(g, s, part)), fsub(g, z, part));
+  LLVMValueRef u = LLVMBuildBitCast(at, s, bits, "");
+  LLVMValueRef one = cgl_const_int(g, g->i64, 1, u);
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(u));
+  LLVMValueRef is_even = LLVMBuildICmp(at, LLVMIntEQ,
+                                       LLVMBuildAnd(at, u, one, ""), zero, "");
+  LLVMValueRef moves = LLVMBuildAnd(
+      at, is_even,
+      LLVMBuildFCmp(at, LLVMRealONE, lost, LLVMConstNull(wide), ""), "");
+  LLVMValueRef signs =
+      LLVMBuildXor(at, u, LLVMBuildBitCast(at, lost, bits, ""), "");
+  LLVMValueRef outward = LLVMBuildICmp(at, LLVMIntSGE, signs, zero, "");
+  LLVMValueRef moved =
+      LLVMBuildSelect(at, outward, LLVMBuildAdd(at, u, one, ""),
+                      LLVMBuildSub(at, u, one, ""), "");
+  u = LLVMBuildSelect(at, moves, moved, u, "");
+  return LLVMBuildFPTrunc(at, LLVMBuildBitCast(at, u, wide, ""),
+                          LLVMTypeOf(a), "");
+}
+
+/* The above for four lanes as a function of the module: some thirty
+ * instructions are too many to repeat in every corner of a micro-kernel. */
+static LLVMValueRef fma_function(cgl_t *g, LLVMTypeRef four,
+                                 LLVMTypeRef *signature) {
+  LLVMTypeRef types[3] = {four, four, four};
+  *signature = LLVMFunctionType(four, types, 3, 0);
+  LLVMValueRef f = LLVMGetNamedFunction(g->module, "fma.four");
+  if (f != NULL) return f;
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(g->builder);
+  f = LLVMAddFunction(g->module, "fma.four", *signature);
+  LLVMSetLinkage(f, LLVMInternalLinkage);
+  cgl_set_target(g, f);
+  LLVMPositionBuilderAtEnd(
+      g->builder, LLVMAppendBasicBlockInContext(g->context, f, "entry"));
+  LLVMBuildRet(g->builder,
+               fma_f32_by_f64(g, LLVMGetParam(f, 0), LLVMGetParam(f, 1),
+                              LLVMGetParam(f, 2)));
+  LLVMPositionBuilderAtEnd(g->builder, here);
+  return f;
+}
+
+/* Lanes first .. first + n - 1 of v; those beyond its end are poison. */
+static LLVMValueRef lanes_of(cgl_t *g, LLVMValueRef v, uint32_t first,
+                             uint32_t n) {
+  LLVMValueRef order[64];
+  uint32_t have = LLVMGetVectorSize(LLVMTypeOf(v));
+  for (uint32_t i = 0; i < n; i++) {
+    order[i] = first + i < have ? LLVMConstInt(g->i32, first + i, 0)
+                                : LLVMGetPoison(g->i32);
+  }
+  return LLVMBuildShuffleVector(g->builder, v, LLVMGetPoison(LLVMTypeOf(v)),
+                                LLVMConstVector(order, n), "");
+}
+
+static LLVMValueRef fma_by_fours(cgl_t *g, LLVMValueRef *args) {
+  LLVMTypeRef signature, four = LLVMVectorType(g->f32, 4);
+  LLVMValueRef f = fma_function(g, four, &signature);
+  uint32_t n = LLVMGetVectorSize(LLVMTypeOf(args[0]));
+  LLVMValueRef out = LLVMGetPoison(LLVMTypeOf(args[0])), order[64];
+  for (uint32_t first = 0; first < n; first += 4) {
+    LLVMValueRef part[3];
+    for (int k = 0; k < 3; k++) part[k] = lanes_of(g, args[k], first, 4);
+    LLVMValueRef v =
+        LLVMBuildCall2(g->builder, signature, f, part, 3, "");
+    for (uint32_t i = 0; i < n; i++) {
+      bool is_new = i >= first && i < first + 4;
+      order[i] = LLVMConstInt(g->i32, is_new ? n + i - first : i, 0);
+    }
+    out = LLVMBuildShuffleVector(g->builder, out, lanes_of(g, v, 0, n),
+                                 LLVMConstVector(order, n), "");
+  }
+  return out;
+}
+
+LLVMValueRef cgl_fma(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
+                     LLVMValueRef c) {
+  LLVMValueRef args[3] = {a, b, c};
+  if (g->target->has_fma) return cgl_intrinsic(g, "llvm.fma", args, 3);
+  LLVMTypeRef type = LLVMTypeOf(a);
+  if (cgl_is_vector(a)) type = LLVMGetElementType(type);
+  if (type == g->f64) return cgl_helper(g, "fma", g->f64, args, 3, g->mask);
+  return cgl_is_vector(a) ? fma_by_fours(g, args)
+                          : fma_f32_by_f64(g, a, b, c);
+}
+
 static LLVMValueRef pick(cgl_t *g, LLVMValueRef c, LLVMValueRef a,
                          LLVMValueRef b) {
   return LLVMBuildSelect(g->builder, c, a, b, "");
@@ -345,13 +444,15 @@ static LLVMValueRef sine_f32(cgl_t *g, LLVMValueRef x, bool is_cosine) {
   LLVMBuildCondBr(at, cgl_any_lane(g, large), slow, join);
   LLVMPositionBuilderAtEnd(at, slow);
   LLVMValueRef exact = to_f32(
-      g, cgl_helper(g, is_cosine ? "rcpu_cos" : "rcpu_sin", g->f64, &x64, 1));
+      g, cgl_helper(g, is_cosine ? "rcpu_cos" : "rcpu_sin", g->f64, &x64, 1,
+                    cgl_is_vector(large) ? large : NULL));
   LLVMValueRef mixed = pick(g, large, exact, fast);
+  LLVMBasicBlockRef slow_end = LLVMGetInsertBlock(at);
   LLVMBuildBr(at, join);
   LLVMPositionBuilderAtEnd(at, join);
   LLVMValueRef phi = LLVMBuildPhi(at, LLVMTypeOf(fast), "");
   LLVMValueRef values[2] = {fast, mixed};
-  LLVMBasicBlockRef blocks[2] = {before, slow};
+  LLVMBasicBlockRef blocks[2] = {before, slow_end};
   LLVMAddIncoming(phi, values, blocks, 2);
   return phi;
 }
@@ -378,7 +479,7 @@ static LLVMValueRef math_f64(cgl_t *g, kir_x_t op, LLVMValueRef a) {
     case KIR_X_ERF: name = "rcpu_erf"; break;
     default: TD_ICE(g->task, "f64 function %d", (int)op);
   }
-  return cgl_helper(g, name, g->f64, &a, 1);
+  return cgl_helper(g, name, g->f64, &a, 1, g->mask);
 }
 
 /* The integer exponent of a power, or NULL if it is a float. */
@@ -396,7 +497,7 @@ LLVMValueRef cgl_math(cgl_t *g, kir_x_t op, LLVMValueRef a, LLVMValueRef b) {
     if (!is_f64(g, a)) return pow_f32(g, a, b, whole);
     LLVMValueRef args[2] = {a, b};
     return cgl_helper(g, whole != NULL ? "rcpu_powi" : "rcpu_pow", g->f64,
-                      args, 2);
+                      args, 2, g->mask);
   }
   if (is_f64(g, a)) return math_f64(g, op, a);
   switch ((int)op) {
