@@ -329,5 +329,6 @@ mem_layout_t *pass_plan_memory(td_task_t *task, td_arena_t *arena,
   make_buffers(&p);
   planner_make_copies(&p);
   planner_place_buffers(&p);
+  planner_report_large(&p);
   return p.layout;
 }

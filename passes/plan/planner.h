@@ -64,5 +64,7 @@ void planner_make_copies(planner_t *p);
 uint32_t planner_add_buffer(planner_t *p, const tir_value_t *v, int32_t slot,
                             planner_span_t span);
 void planner_place_buffers(planner_t *p);
+/* report_large.c: W03 for large values without a written type. */
+void planner_report_large(planner_t *p);
 
 #endif
