@@ -5,63 +5,13 @@
  * reads stays in scratch of the block.  The innermost work is done by lanes:
  *   over the last parallel index   maps, and sums that add left to right;
  *   over the last reduction index  sums that keep TIR_LANES partial sums,
- *                                  and order-free reductions along a row.
+ *                                  and order-free reductions along a row;
+ *   over the last parallel index, with a row of partial sums for each lane
+ *                                  sums whose terms lie in columns.
  * A lane range is a full part without a mask and a masked tail. */
 #include "passes/tile/tile.h"
 
-#include "runtime/base/num.h"
-
-/* A range of an index that lanes cover: lo is a multiple of TILE_LANES. */
-typedef struct range {
-  kir_expr_t *lo, *hi;
-} range_t;
-
-/* One group of lanes starting at `base`; `limit` NULL: all lanes count. */
-typedef void (*chunk_fn)(tile_t *t, kir_block_t *block, kir_expr_t *base,
-                         kir_expr_t *limit, void *user);
-
-static kir_expr_t *whole_part(tile_t *t, kir_expr_t *hi) {
-  if (hi->op == KIR_X_CONST) {
-    return tile_int(t, hi->u.i64 / TILE_LANES * TILE_LANES);
-  }
-  kir_expr_t *rest = tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, hi,
-                              tile_int(t, TILE_LANES));
-  return tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, hi, rest);
-}
-
-/* Calls fn for the full groups in a loop and once for a masked tail. */
-static void for_chunks(tile_t *t, kir_block_t *block, const char *name,
-                       range_t r, chunk_fn fn, void *user) {
-  kir_expr_t *full = whole_part(t, r.hi);
-  bool is_const = full->op == KIR_X_CONST && r.lo->op == KIR_X_CONST;
-  kir_expr_t *base;
-  if (!is_const || full->u.i64 > r.lo->u.i64) {
-    kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, name, r.lo, full,
-                                  TILE_LANES, &base);
-    fn(t, body, base, NULL, user);
-  }
-  if (is_const && full->u.i64 == r.hi->u.i64) return;
-  if (is_const) {
-    fn(t, block, full, r.hi, user);
-    return;
-  }
-  /* `full` is at least lo: lo is a multiple of the lanes, and hi > lo or
-   * there is nothing to do */
-  kir_stmt_t *tail = tile_push(t, block, tile_if(t, tile_less(t, full, r.hi)));
-  fn(t, &tail->body, full, r.hi, user);
-}
-
-/* Lane loop over base + l < limit; *out_index is base + l. */
-static kir_block_t *lanes_at(tile_t *t, kir_block_t *block, kir_expr_t *base,
-                             kir_expr_t *limit, kir_expr_t **out_index) {
-  kir_expr_t *lane;
-  kir_block_t *body = tile_lanes(t, block, NULL, &lane);
-  *out_index = kir_add(t->arena, base, lane);
-  if (limit != NULL) {
-    td_vec_last(block)->mask = tile_less(t, *out_index, limit);
-  }
-  return body;
-}
+#include "ir/expr.h"
 
 /* ---- what a node is ------------------------------------------------------ */
 
@@ -75,7 +25,14 @@ static bool is_float(tdsl_dtype_t type) {
   return type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;
 }
 
-typedef enum strategy { BY_OUTPUT, BY_ROW, BY_SCALAR } strategy_t;
+typedef enum strategy {
+  BY_OUTPUT, BY_ROW, BY_COLUMN, BY_SCALAR
+} strategy_t;
+
+enum {
+  COLUMN_BODY = 40,     /* operations that are worth TIR_LANES copies */
+  REDUCED_CHUNK = 128,  /* outputs of a block */
+};
 
 typedef struct load_count {
   const tir_index_t *row, *out;
@@ -101,15 +58,17 @@ static strategy_t choose(tile_t *t, const tir_node_t *n, uint32_t prefix) {
   bool has_out = par > prefix;
   bool is_sum =
       n->reduce == TIR_REDUCE_SUM || n->reduce == TIR_REDUCE_PROD;
-  if (is_sum && is_float(n->body->type)) {
-    if (n->plan == TIR_PLAN_LANES && !t->plan_serial) return BY_ROW;
+  bool is_laned = n->plan == TIR_PLAN_LANES && !t->plan_serial;
+  if (is_sum && is_float(n->body->type) && !is_laned) {
     return has_out ? BY_OUTPUT : BY_SCALAR;
   }
   if (!has_out) return BY_ROW;
   load_count_t c = {n->indices[n->index_count - 1], n->indices[par - 1], 0,
                     0};
   tir_walk(t->arena, n->body, count_loads, &c);
-  return c.row_loads >= c.out_loads ? BY_ROW : BY_OUTPUT;
+  if (c.row_loads >= c.out_loads) return BY_ROW;
+  if (!is_laned) return BY_OUTPUT;
+  return tir_expr_size(t->arena, n->body) <= COLUMN_BODY ? BY_COLUMN : BY_ROW;
 }
 
 /* ---- one node ------------------------------------------------------------ */
@@ -119,7 +78,7 @@ typedef struct nest {
   uint32_t prefix, par;
   kir_expr_t *subs[IX_MAX_RANK]; /* output subscripts so far */
   kir_buffer_t *acc;
-  range_t last;                  /* of the last parallel index */
+  tile_range_t last;                  /* of the last parallel index */
 } nest_t;
 
 static void set_parallel(tile_t *t, nest_t *s, uint32_t i, kir_expr_t *v) {
@@ -168,7 +127,7 @@ static void row_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
                       kir_expr_t *limit, void *user) {
   nest_t *s = user;
   kir_expr_t *index;
-  kir_block_t *body = lanes_at(t, block, base, limit, &index);
+  kir_block_t *body = tile_lanes_at(t, block, base, limit, &index);
   tile_set_index(t, s->node->indices[s->node->index_count - 1], index);
   kir_expr_t *lane = kir_var_ref(t->arena, td_vec_last(block)->var);
   accumulate(t, s, body, &lane, 1);
@@ -186,8 +145,8 @@ static void reduce_by_row(tile_t *t, nest_t *s, kir_block_t *block) {
   kir_block_t *inner =
       serial_loops(t, s, block, s->par, n->index_count - 1);
   const tir_index_t *last = n->indices[n->index_count - 1];
-  range_t r = {tile_int(t, 0), tile_dim(t, last->extent)};
-  for_chunks(t, inner, last->name, r, row_chunk, s);
+  tile_range_t r = {tile_int(t, 0), tile_dim(t, last->extent)};
+  tile_chunks(t, inner, last->name, r, row_chunk, s);
   kir_expr_t *fold = kir_op(t->arena, KIR_X_FOLD, n->body->type, 0, NULL);
   fold->u.buffer = s->acc;
   fold->fold = tile_fold_op(n->reduce);
@@ -205,22 +164,99 @@ static void output_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   tile_store(t, init, s->acc, 1, &lane,
              tile_identity(t, n->reduce, n->body->type));
   kir_block_t *inner = serial_loops(t, s, block, s->par, n->index_count);
-  kir_block_t *body = lanes_at(t, inner, base, limit, &index);
+  kir_block_t *body = tile_lanes_at(t, inner, base, limit, &index);
   set_parallel(t, s, s->par - 1, index);
   lane = kir_var_ref(t->arena, td_vec_last(inner)->var);
   accumulate(t, s, body, &lane, 1);
-  body = lanes_at(t, block, base, limit, &index);
+  body = tile_lanes_at(t, block, base, limit, &index);
   set_parallel(t, s, s->par - 1, index);
   lane = kir_var_ref(t->arena, td_vec_last(block)->var);
   tile_store_value(t, body, n->outs[0], s->par, s->subs,
                    kir_load(t->arena, s->acc, 1, &lane));
 }
 
+/* ---- columns -------------------------------------------------------------- */
+
+typedef struct column {
+  nest_t *nest;
+  kir_expr_t *base, *limit; /* of the lanes */
+} column_t;
+
+/* Terms k0 .. k0 + 15 of every lane, each into its own row; those at `end`
+ * and behind are not there. */
+static void add_terms(tile_t *t, const column_t *c, kir_block_t *block,
+                      kir_expr_t *k0, kir_expr_t *end) {
+  nest_t *s = c->nest;
+  const tir_index_t *last = s->node->indices[s->node->index_count - 1];
+  kir_expr_t *r, *index;
+  block = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                    tile_int(t, TILE_LANES), 1, &r);
+  kir_expr_t *k = kir_add(t->arena, k0, r);
+  if (end != NULL) {
+    block = &tile_push(t, block, tile_if(t, tile_less(t, k, end)))->body;
+  }
+  kir_block_t *body = tile_lanes_at(t, block, c->base, c->limit, &index);
+  kir_expr_t *lane = kir_var_ref(t->arena, td_vec_last(block)->var);
+  tile_set_index(t, last, k);
+  set_parallel(t, s, s->par - 1, index);
+  accumulate(t, s, body, (kir_expr_t *[]){r, lane}, 2);
+}
+
+/* acc[r] = acc[r] OP acc[r + half], as a fold of lanes would. */
+static void fold_rows(tile_t *t, nest_t *s, kir_block_t *block,
+                      int64_t half) {
+  kir_expr_t *r, *lane;
+  kir_block_t *rows = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
+                                tile_int(t, 0), tile_int(t, half), 1, &r);
+  kir_block_t *body = tile_lanes(t, rows, NULL, &lane);
+  kir_expr_t *at[2] = {r, lane};
+  kir_expr_t *from[2] = {kir_add(t->arena, r, tile_int(t, half)), lane};
+  tile_store(t, body, s->acc, 2, at,
+             tile_op2(t, tile_fold_op(s->node->reduce), s->node->body->type,
+                      kir_load(t->arena, s->acc, 2, at),
+                      kir_load(t->arena, s->acc, 2, from)));
+}
+
+/* One output element a lane, with TIR_LANES partial sums each. */
+static void column_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
+                         kir_expr_t *limit, void *user) {
+  nest_t *s = user;
+  tir_node_t *n = s->node;
+  column_t c = {s, base, limit};
+  kir_expr_t *r, *lane, *k0, *index;
+  const ix_poly_t *lanes = ix_const(t->module->pool, TILE_LANES);
+  s->acc = tile_alloc(t, block, "acc", n->body->type, KIR_REGISTER, 2,
+                      (const ix_poly_t *[]){lanes, lanes});
+  kir_block_t *init = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
+                                tile_int(t, 0), tile_int(t, TILE_LANES), 1,
+                                &r);
+  init = tile_lanes(t, init, NULL, &lane);
+  tile_store(t, init, s->acc, 2, (kir_expr_t *[]){r, lane},
+             tile_identity(t, n->reduce, n->body->type));
+  kir_block_t *inner = serial_loops(t, s, block, s->par, n->index_count - 1);
+  const tir_index_t *last = n->indices[n->index_count - 1];
+  kir_expr_t *end = tile_dim(t, last->extent);
+  kir_expr_t *full = tile_whole_part(t, end);
+  kir_block_t *body = tile_loop(t, inner, KIR_LOOP_SERIAL, last->name,
+                                tile_int(t, 0), full, TILE_LANES, &k0);
+  add_terms(t, &c, body, k0, NULL);
+  add_terms(t, &c, inner, full, end);
+  for (int64_t half = TILE_LANES / 2; half > 0; half /= 2) {
+    fold_rows(t, s, block, half);
+  }
+  body = tile_lanes_at(t, block, base, limit, &index);
+  set_parallel(t, s, s->par - 1, index);
+  lane = kir_var_ref(t->arena, td_vec_last(block)->var);
+  tile_store_value(t, body, n->outs[0], s->par, s->subs,
+                   kir_load(t->arena, s->acc, 2,
+                            (kir_expr_t *[]){tile_int(t, 0), lane}));
+}
+
 static void map_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
                       kir_expr_t *limit, void *user) {
   nest_t *s = user;
   kir_expr_t *index;
-  kir_block_t *body = lanes_at(t, block, base, limit, &index);
+  kir_block_t *body = tile_lanes_at(t, block, base, limit, &index);
   set_parallel(t, s, s->par - 1, index);
   tile_store_value(t, body, s->node->outs[0], s->par, s->subs,
                    tile_expr(t, s->node->body));
@@ -238,53 +274,84 @@ static void reduce_scalar(tile_t *t, nest_t *s, kir_block_t *block) {
                    kir_load(t->arena, s->acc, 0, NULL));
 }
 
-/* Position of the largest (smallest) value: the first of equals, the first
- * NaN before all, 0 if nothing passes the guard. */
-static void reduce_position(tile_t *t, nest_t *s, kir_block_t *block) {
-  tir_node_t *n = s->node;
-  tdsl_dtype_t type = n->body->type;
-  block = serial_loops(t, s, block, s->prefix, s->par);
-  s->acc = accumulator(t, s, block, 0);
-  kir_buffer_t *at = tile_alloc(t, block, "at", TDSL_DTYPE_I64, KIR_REGISTER,
-                                0, NULL);
-  kir_buffer_t *seen = tile_alloc(t, block, "seen", TDSL_DTYPE_BOOL,
-                                  KIR_REGISTER, 0, NULL);
-  tile_store(t, block, s->acc, 0, NULL, tile_identity(t, n->reduce, type));
-  tile_store(t, block, at, 0, NULL, tile_int(t, 0));
-  kir_expr_t *no = kir_const_i(t->arena, TDSL_DTYPE_BOOL, 0);
-  kir_expr_t *yes = kir_const_i(t->arena, TDSL_DTYPE_BOOL, 1);
-  tile_store(t, block, seen, 0, NULL, no);
-  kir_block_t *inner = serial_loops(t, s, block, s->par, n->index_count);
+/* ---- positions ----------------------------------------------------------- */
+
+typedef struct position {
+  nest_t *nest;
+  kir_expr_t *best;  /* the largest (smallest) value; NaN if there is one */
+  kir_buffer_t *at;  /* lowest position of it so far, one a lane */
+} position_t;
+
+static void position_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
+                           kir_expr_t *limit, void *user) {
+  position_t *p = user;
+  tir_node_t *n = p->nest->node;
+  kir_expr_t *index;
+  kir_block_t *body = tile_lanes_at(t, block, base, limit, &index);
+  kir_expr_t *lane = kir_var_ref(t->arena, td_vec_last(block)->var);
+  tile_set_index(t, n->indices[n->index_count - 1], index);
   if (n->guard != NULL) {
-    inner = &tile_push(t, inner, tile_if(t, tile_expr(t, n->guard)))->body;
+    body = &tile_push(t, body, tile_if(t, tile_expr(t, n->guard)))->body;
   }
+  kir_expr_t *v = tile_expr(t, n->body);
+  kir_expr_t *hit = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, v, p->best);
+  if (is_float(n->body->type)) {
+    kir_expr_t *nan = tile_op2(t, KIR_X_NE, TDSL_DTYPE_BOOL, v, v);
+    kir_expr_t *is_nan =
+        tile_op2(t, KIR_X_NE, TDSL_DTYPE_BOOL, p->best, p->best);
+    hit = tile_op2(t, KIR_X_OR, TDSL_DTYPE_BOOL, hit,
+                   tile_op2(t, KIR_X_AND, TDSL_DTYPE_BOOL, is_nan, nan));
+  }
+  kir_expr_t *args[3] = {hit, index, tile_int(t, INT64_MAX)};
+  kir_expr_t *place = kir_op(t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3, args);
+  tile_store(t, body, p->at, 1, &lane,
+             tile_min(t, kir_load(t->arena, p->at, 1, &lane), place));
+}
+
+static void fill_lanes(tile_t *t, kir_block_t *block, kir_buffer_t *b,
+                       kir_expr_t *v) {
+  kir_expr_t *lane;
+  kir_block_t *body = tile_lanes(t, block, NULL, &lane);
+  tile_store(t, body, b, 1, &lane, v);
+}
+
+static kir_expr_t *fold_lanes(tile_t *t, kir_block_t *block, kir_buffer_t *b,
+                              kir_x_t op, const char *name) {
+  kir_expr_t *fold = kir_op(t->arena, KIR_X_FOLD, b->dtype, 0, NULL);
+  fold->u.buffer = b;
+  fold->fold = op;
   kir_stmt_t *let = TD_NEW(t->arena, kir_stmt_t);
   let->kind = KIR_LET;
-  let->var = kir_var_create(t->kernel, "v", type);
-  let->value = tile_expr(t, n->body);
-  tile_push(t, inner, let);
-  kir_expr_t *v = kir_var_ref(t->arena, let->var);
-  kir_expr_t *best = kir_load(t->arena, s->acc, 0, NULL);
-  kir_x_t wins = n->reduce == TIR_REDUCE_ARGMAX ? KIR_X_GT : KIR_X_LT;
-  kir_expr_t *take = tile_op2(t, wins, TDSL_DTYPE_BOOL, v, best);
-  if (is_float(type)) {
-    kir_expr_t *nan = tile_op2(t, KIR_X_NE, TDSL_DTYPE_BOOL, v, v);
-    kir_expr_t *not_yet = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, best, best);
-    kir_expr_t *first = tile_op2(t, KIR_X_AND, TDSL_DTYPE_BOOL, nan, not_yet);
-    take = tile_op2(t, KIR_X_OR, TDSL_DTYPE_BOOL, take, first);
-  }
-  kir_expr_t *unseen =
-      kir_op(t->arena, KIR_X_NOT, TDSL_DTYPE_BOOL, 1,
-             (kir_expr_t *[]){kir_load(t->arena, seen, 0, NULL)});
-  take = tile_op2(t, KIR_X_OR, TDSL_DTYPE_BOOL, unseen, take);
-  kir_block_t *hit = &tile_push(t, inner, tile_if(t, take))->body;
-  kir_expr_t *position = td_map_get_u64(
-      &t->indices, (uint64_t)(uintptr_t)n->indices[n->index_count - 1]);
-  tile_store(t, hit, s->acc, 0, NULL, v);
-  tile_store(t, hit, at, 0, NULL, position);
-  tile_store(t, hit, seen, 0, NULL, yes);
+  let->var = kir_var_create(t->kernel, name, b->dtype);
+  let->value = fold;
+  tile_push(t, block, let);
+  return kir_var_ref(t->arena, let->var);
+}
+
+/* Position of the largest (smallest) value: the first of equals, the first
+ * NaN before all, 0 if nothing passes the guard.  First the value, then its
+ * lowest position; neither depends on the order of the lanes. */
+static void reduce_position(tile_t *t, nest_t *s, kir_block_t *block) {
+  tir_node_t *n = s->node;
+  const tir_index_t *last = n->indices[n->index_count - 1];
+  const ix_poly_t *lanes[1] = {ix_const(t->module->pool, TILE_LANES)};
+  tile_range_t r = {tile_int(t, 0), tile_dim(t, last->extent)};
+  block = serial_loops(t, s, block, s->prefix, s->par);
+  s->acc = accumulator(t, s, block, 1);
+  fill_lanes(t, block, s->acc, tile_identity(t, n->reduce, n->body->type));
+  tile_chunks(t, block, last->name, r, row_chunk, s);
+  position_t p = {.nest = s};
+  p.best =
+      fold_lanes(t, block, s->acc, tile_fold_op(n->reduce), "best");
+  p.at = tile_alloc(t, block, "at", TDSL_DTYPE_I64, KIR_REGISTER, 1, lanes);
+  fill_lanes(t, block, p.at, tile_int(t, INT64_MAX));
+  tile_chunks(t, block, last->name, r, position_chunk, &p);
+  kir_expr_t *at = fold_lanes(t, block, p.at, KIR_X_MIN, "place");
+  kir_expr_t *none = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, at,
+                              tile_int(t, INT64_MAX));
+  kir_expr_t *args[3] = {none, tile_int(t, 0), at};
   tile_store_value(t, block, n->outs[0], s->par, s->subs,
-                   kir_load(t->arena, at, 0, NULL));
+                   kir_op(t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3, args));
 }
 
 static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
@@ -302,14 +369,18 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
       return;
     }
     block = serial_loops(t, s, block, s->prefix, s->par - 1);
-    for_chunks(t, block, last->name, s->last, map_chunk, s);
+    tile_chunks(t, block, last->name, s->last, map_chunk, s);
     return;
   }
   switch (choose(t, n, s->prefix)) {
     case BY_ROW: reduce_by_row(t, s, block); return;
     case BY_OUTPUT:
       block = serial_loops(t, s, block, s->prefix, s->par - 1);
-      for_chunks(t, block, last->name, s->last, output_chunk, s);
+      tile_chunks(t, block, last->name, s->last, output_chunk, s);
+      return;
+    case BY_COLUMN:
+      block = serial_loops(t, s, block, s->prefix, s->par - 1);
+      tile_chunks(t, block, last->name, s->last, column_chunk, s);
       return;
     case BY_SCALAR:
       if (n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN) {
@@ -328,7 +399,8 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
 static bool keeps_last(tile_t *t, const tir_node_t *n, uint32_t par) {
   if (par == 0) return false;
   if (n->reduce == TIR_REDUCE_NONE) return true;
-  return choose(t, n, par - 1) == BY_OUTPUT;
+  strategy_t s = choose(t, n, par - 1);
+  return s == BY_OUTPUT || s == BY_COLUMN;
 }
 
 void tile_lower_nest(tile_t *t, uint32_t prefix) {
@@ -354,18 +426,20 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
       set_parallel(t, &states[k], i, v);
     }
   }
-  int64_t extent;
+  /* elements of a block; a reduced one is worth many */
+  int64_t extent, chunk = first->reduce == TIR_REDUCE_NONE ? TILE_CHUNK
+                                                           : REDUCED_CHUNK;
   bool is_short = is_alone && states[0].par > prefix &&
                   ix_is_const(first->indices[prefix]->extent, &extent) &&
-                  extent <= TILE_CHUNK;
+                  extent <= chunk;
   if (is_alone && states[0].par > prefix && !is_short) {
     const tir_index_t *index = first->indices[prefix];
     kir_expr_t *hi = tile_dim(t, index->extent), *lo;
     block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
-                      hi, TILE_CHUNK, &lo);
+                      hi, chunk, &lo);
     states[0].last.lo = lo;
     states[0].last.hi =
-        tile_min(t, kir_add(t->arena, lo, tile_int(t, TILE_CHUNK)), hi);
+        tile_min(t, kir_add(t->arena, lo, tile_int(t, chunk)), hi);
   }
   /* what stays in the block */
   for (uint32_t k = 0; k < t->node_count; k++) {

@@ -6,9 +6,14 @@
  * planning keeps the two apart: all reads come before all writes.
  *
  * A store with :=, or += whose elements are proved distinct, writes
- * directly, block by block.  Other +=: contributions are summed per element
- * in index order into scratch, then added and rounded once; other :=: one
- * block, so that the last tuple wins on every run. */
+ * directly, block by block, in lanes along the last subscript.  Other :=: one
+ * block, so that the last tuple wins on every run.
+ *
+ * Other +=: contributions are summed per element in index order into scratch,
+ * then added and rounded once.  An index that alone is a subscript, and of
+ * which each value thus writes elements of its own, is a block loop (or the
+ * lanes, if that subscript is the last): scratch has only the dims of the
+ * others. */
 #include "passes/tile/tile.h"
 
 #include "ir/expr.h"
@@ -48,18 +53,29 @@ bool tile_update_reads_elsewhere(td_arena_t *scratch, tir_node_t *node) {
   return r.elsewhere || (reads_any && !node->is_distinct);
 }
 
-/* Loops over all indices of the node: block loops if tuples are independent,
- * else serial ones. */
+/* Loops over the indices of the node that `skip` does not name: block loops
+ * if tuples are independent, else serial ones. */
 static kir_block_t *tuple_loops(tile_t *t, tir_node_t *n, kir_loop_t kind,
-                                kir_block_t *block) {
+                                const bool *skip, kir_block_t *block) {
   for (uint32_t i = 0; i < n->index_count; i++) {
     const tir_index_t *index = n->indices[i];
     kir_expr_t *v;
+    if (skip != NULL && skip[i]) continue;
     block = tile_loop(t, block, kind, index->name, tile_int(t, 0),
                       tile_dim(t, index->extent), 1, &v);
     tile_set_index(t, index, v);
   }
   return block;
+}
+
+/* Number of the index that the subscript is; index_count: none. */
+static uint32_t plain_index(const tir_node_t *n, const tir_expr_t *sub) {
+  uint32_t i = 0;
+  while (i < n->index_count &&
+         (sub->op != TIR_X_INDEX || sub->u.index != n->indices[i])) {
+    i++;
+  }
+  return i;
 }
 
 static void translate_subs(tile_t *t, tir_node_t *n, kir_expr_t **subs) {
@@ -89,61 +105,189 @@ static kir_expr_t *zero_of(tile_t *t, tdsl_dtype_t type) {
   return tile_identity(t, TIR_REDUCE_SUM, type);
 }
 
-static void direct(tile_t *t, tir_node_t *n, kir_buffer_t *out) {
-  kir_loop_t kind = n->is_distinct ? KIR_LOOP_BLOCK : KIR_LOOP_SERIAL;
-  kir_block_t *block = tuple_loops(t, n, kind, &t->kernel->body);
+/* ---- writing as it comes -------------------------------------------------- */
+
+typedef struct direct {
+  tir_node_t *node;
+  kir_buffer_t *out;
+  const tir_index_t *lanes;
+} direct_t;
+
+static void store_element(tile_t *t, const direct_t *d, kir_block_t *block) {
+  tir_node_t *n = d->node;
   block = guarded(t, n, block);
   kir_expr_t *subs[IX_MAX_RANK];
   translate_subs(t, n, subs);
   kir_expr_t *v;
   if (n->is_accumulate) {
     kir_expr_t *sum = add_term(t, n, zero_of(t, n->body->type));
-    kir_expr_t *old = kir_load(t->arena, out, n->sub_count, subs);
-    out->is_read = true;
+    kir_expr_t *old = kir_load(t->arena, d->out, n->sub_count, subs);
+    d->out->is_read = true;
     v = tile_op2(t, KIR_X_ADD, n->body->type, old, sum);
   } else {
     v = tile_expr(t, n->body);
   }
-  tile_store(t, block, out, n->sub_count, subs, v);
+  tile_store(t, block, d->out, n->sub_count, subs, v);
 }
 
-/* Serial loops over every element of a tensor. */
-static kir_block_t *element_loops(tile_t *t, const tir_value_t *v,
+static void store_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
+                        kir_expr_t *limit, void *user) {
+  const direct_t *d = user;
+  kir_expr_t *index;
+  kir_block_t *body = tile_lanes_at(t, block, base, limit, &index);
+  tile_set_index(t, d->lanes, index);
+  store_element(t, d, body);
+}
+
+static void direct(tile_t *t, tir_node_t *n, kir_buffer_t *out) {
+  direct_t d = {.node = n, .out = out};
+  kir_block_t *block = &t->kernel->body;
+  if (!n->is_distinct || n->index_count == 0) {
+    block = tuple_loops(t, n, KIR_LOOP_SERIAL, NULL, block);
+    store_element(t, &d, block);
+    return;
+  }
+  /* lanes along memory, if an index runs there */
+  uint32_t i = n->sub_count == 0 ? n->index_count
+                                 : plain_index(n, n->subs[n->sub_count - 1]);
+  if (i == n->index_count) i = n->index_count - 1;
+  bool *skip = TD_NEW_ARRAY(t->arena, bool, n->index_count + 1);
+  skip[i] = true;
+  d.lanes = n->indices[i];
+  block = tuple_loops(t, n, KIR_LOOP_BLOCK, skip, block);
+  tile_range_t r = {tile_int(t, 0), tile_dim(t, d.lanes->extent)};
+  tile_chunks(t, block, d.lanes->name, r, store_chunk, &d);
+}
+
+/* ---- summing first ----------------------------------------------------------- */
+
+typedef struct summing {
+  tir_node_t *node;
+  kir_buffer_t *out, *sum, *hit;
+  bool *is_own;          /* by index: block loop or lanes */
+  bool *is_dropped;      /* by dim of the target: not in scratch */
+  const tir_index_t *lanes; /* NULL: none */
+  uint32_t rank;         /* of the scratch */
+} summing_t;
+
+/* Subscripts of scratch from those of the target. */
+static void scratch_subs(const summing_t *s, kir_expr_t *const *subs,
+                         kir_expr_t *lane, kir_expr_t **out) {
+  uint32_t k = 0;
+  for (uint32_t d = 0; d < s->node->sub_count; d++) {
+    if (!s->is_dropped[d]) out[k++] = subs[d];
+  }
+  if (lane != NULL) out[k] = lane;
+}
+
+/* Serial loops over the elements of scratch; subscripts of the target that
+ * scratch has. */
+static kir_block_t *element_loops(tile_t *t, const summing_t *s,
                                   kir_block_t *block, kir_expr_t **subs) {
-  for (uint32_t i = 0; i < v->rank; i++) {
+  const tir_node_t *n = s->node;
+  for (uint32_t d = 0; d < n->sub_count; d++) {
+    if (s->is_dropped[d]) continue;
     block = tile_loop(t, block, KIR_LOOP_SERIAL, "e", tile_int(t, 0),
-                      tile_dim(t, v->dims[i]), 1, &subs[i]);
+                      tile_dim(t, n->outs[0]->dims[d]), 1, &subs[d]);
   }
   return block;
 }
 
-static void summed(tile_t *t, tir_node_t *n, kir_buffer_t *out) {
-  kir_block_t *body = &t->kernel->body;
-  const tir_value_t *v = n->outs[0];
-  kir_expr_t *subs[IX_MAX_RANK], *at[IX_MAX_RANK];
-  kir_buffer_t *sum = tile_alloc(t, body, "sum", n->body->type, KIR_LOCAL,
-                                 v->rank, v->dims);
-  kir_buffer_t *hit = tile_alloc(t, body, "hit", TDSL_DTYPE_BOOL, KIR_LOCAL,
-                                 v->rank, v->dims);
-  kir_block_t *clear = element_loops(t, v, body, at);
-  tile_store(t, clear, sum, v->rank, at, zero_of(t, n->body->type));
-  tile_store(t, clear, hit, v->rank, at,
+/* The body of a step: in lanes, or the block itself. */
+static kir_block_t *step_of(tile_t *t, const summing_t *s, kir_block_t *block,
+                            kir_expr_t *base, kir_expr_t *limit,
+                            kir_expr_t **lane) {
+  *lane = NULL;
+  if (s->lanes == NULL) return block;
+  kir_expr_t *index;
+  block = tile_lanes_at(t, block, base, limit, &index);
+  tile_set_index(t, s->lanes, index);
+  /* the lane is what the loop's variable says */
+  *lane = index->op == KIR_X_ADD ? index->args[1] : index;
+  return block;
+}
+
+static void sum_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
+                      kir_expr_t *limit, void *user) {
+  summing_t *s = user;
+  tir_node_t *n = s->node;
+  kir_expr_t *at[IX_MAX_RANK], *in[IX_MAX_RANK + 1], *lane;
+  /* a step's subscripts hold its lane, so each step makes its own */
+  kir_block_t *clear = element_loops(t, s, block, at);
+  clear = step_of(t, s, clear, base, limit, &lane);
+  scratch_subs(s, at, lane, in);
+  tile_store(t, clear, s->sum, s->rank, in, zero_of(t, n->body->type));
+  tile_store(t, clear, s->hit, s->rank, in,
              kir_const_i(t->arena, TDSL_DTYPE_BOOL, 0));
-  kir_block_t *tuples =
-      guarded(t, n, tuple_loops(t, n, KIR_LOOP_SERIAL, body));
-  translate_subs(t, n, subs);
-  kir_expr_t *acc = kir_load(t->arena, sum, n->sub_count, subs);
-  tile_store(t, tuples, sum, n->sub_count, subs, add_term(t, n, acc));
-  tile_store(t, tuples, hit, n->sub_count, subs,
+  kir_block_t *add =
+      tuple_loops(t, n, KIR_LOOP_SERIAL, s->is_own, block);
+  add = step_of(t, s, add, base, limit, &lane);
+  add = guarded(t, n, add);
+  translate_subs(t, n, at);
+  scratch_subs(s, at, lane, in);
+  kir_expr_t *acc = kir_load(t->arena, s->sum, s->rank, in);
+  tile_store(t, add, s->sum, s->rank, in, add_term(t, n, acc));
+  tile_store(t, add, s->hit, s->rank, in,
              kir_const_i(t->arena, TDSL_DTYPE_BOOL, 1));
-  kir_block_t *finish = element_loops(t, v, body, at);
-  kir_expr_t *was_hit = kir_load(t->arena, hit, v->rank, at);
+  kir_block_t *finish = element_loops(t, s, block, at);
+  finish = step_of(t, s, finish, base, limit, &lane);
+  for (uint32_t d = 0; d < n->sub_count; d++) {
+    if (s->is_dropped[d]) at[d] = tile_expr(t, n->subs[d]);
+  }
+  scratch_subs(s, at, lane, in);
+  kir_expr_t *was_hit = kir_load(t->arena, s->hit, s->rank, in);
   finish = &tile_push(t, finish, tile_if(t, was_hit))->body;
-  out->is_read = true;
-  kir_expr_t *old = kir_load(t->arena, out, v->rank, at);
-  tile_store(t, finish, out, v->rank, at,
+  s->out->is_read = true;
+  kir_expr_t *old = kir_load(t->arena, s->out, n->sub_count, at);
+  tile_store(t, finish, s->out, n->sub_count, at,
              tile_op2(t, KIR_X_ADD, n->body->type, old,
-                      kir_load(t->arena, sum, v->rank, at)));
+                      kir_load(t->arena, s->sum, s->rank, in)));
+}
+
+/* Which indices write elements of their own. */
+static void find_own(tile_t *t, summing_t *s) {
+  const tir_node_t *n = s->node;
+  s->is_own = TD_NEW_ARRAY(t->arena, bool, n->index_count + 1);
+  s->is_dropped = TD_NEW_ARRAY(t->arena, bool, n->sub_count + 1);
+  for (uint32_t d = 0; d < n->sub_count; d++) {
+    uint32_t i = plain_index(n, n->subs[d]);
+    if (i == n->index_count ||
+        n->indices[i]->extent != n->outs[0]->dims[d]) {
+      continue;
+    }
+    if (s->is_own[i]) continue; /* a diagonal: the other dim stays */
+    s->is_own[i] = s->is_dropped[d] = true;
+    if (d + 1 == n->sub_count) s->lanes = n->indices[i];
+  }
+}
+
+static void summed(tile_t *t, tir_node_t *n, kir_buffer_t *out) {
+  summing_t s = {.node = n, .out = out};
+  find_own(t, &s);
+  kir_block_t *block = &t->kernel->body;
+  for (uint32_t i = 0; i < n->index_count; i++) {
+    const tir_index_t *index = n->indices[i];
+    kir_expr_t *v;
+    if (!s.is_own[i] || index == s.lanes) continue;
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
+                      tile_dim(t, index->extent), 1, &v);
+    tile_set_index(t, index, v);
+  }
+  kir_expr_t *base = NULL, *limit = NULL;
+  const ix_poly_t *dims[IX_MAX_RANK + 1];
+  for (uint32_t d = 0; d < n->sub_count; d++) {
+    if (!s.is_dropped[d]) dims[s.rank++] = n->outs[0]->dims[d];
+  }
+  if (s.lanes != NULL) {
+    limit = tile_dim(t, s.lanes->extent);
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, s.lanes->name, tile_int(t, 0),
+                      limit, TILE_LANES, &base);
+    dims[s.rank++] = ix_const(t->module->pool, TILE_LANES);
+  }
+  s.sum = tile_alloc(t, block, "sum", n->body->type, KIR_LOCAL, s.rank, dims);
+  s.hit =
+      tile_alloc(t, block, "hit", TDSL_DTYPE_BOOL, KIR_LOCAL, s.rank, dims);
+  sum_chunk(t, block, base, limit, &s);
 }
 
 void tile_lower_update(tile_t *t, tir_node_t *node) {

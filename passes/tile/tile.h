@@ -89,6 +89,21 @@ kir_block_t *tile_lanes(tile_t *t, kir_block_t *block, kir_expr_t *mask,
                         kir_expr_t **out_var);
 kir_block_t *tile_lanes_of(tile_t *t, kir_block_t *block, int64_t lanes,
                            kir_expr_t **out_var);
+/* A range of an index that lanes cover: lo is a multiple of TILE_LANES. */
+typedef struct tile_range {
+  kir_expr_t *lo, *hi;
+} tile_range_t;
+/* The largest multiple of TILE_LANES that is not above hi. */
+kir_expr_t *tile_whole_part(tile_t *t, kir_expr_t *hi);
+/* One group of lanes starting at `base`; `limit` NULL: all lanes count. */
+typedef void (*tile_chunk_fn)(tile_t *t, kir_block_t *block, kir_expr_t *base,
+                              kir_expr_t *limit, void *user);
+/* Calls fn for the full groups in a loop and once for a masked tail. */
+void tile_chunks(tile_t *t, kir_block_t *block, const char *name,
+                 tile_range_t r, tile_chunk_fn fn, void *user);
+/* Lane loop over base + l < limit; *out_index is base + l. */
+kir_block_t *tile_lanes_at(tile_t *t, kir_block_t *block, kir_expr_t *base,
+                           kir_expr_t *limit, kir_expr_t **out_index);
 kir_buffer_t *tile_alloc(tile_t *t, kir_block_t *block, const char *name,
                          tdsl_dtype_t dtype, kir_space_t space, uint32_t rank,
                          const ix_poly_t *const *dims);

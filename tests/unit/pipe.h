@@ -41,7 +41,7 @@ typedef struct pipe_way {
   "fold-constants,simplify-tensor,share-common,eliminate-dead,"               \
   "fuse-elementwise,mark-safe-loads"
 
-/* ---- kernels interpreted as a device --------------------------------------- */
+/* ---- kernels interpreted as a device ------------------------------------ */
 
 typedef struct pipe_device {
   hal_device_t base;
@@ -97,11 +97,19 @@ static void pipe_destroy(hal_device_t *d) {
 }
 
 static const hal_vtable_t pipe_vtable = {
-    "kir",       pipe_alloc,  pipe_release, pipe_copy, pipe_fill,
-    pipe_load,   pipe_unload, pipe_launch,  NULL,      pipe_destroy,
-    true};
+    .name = "kir",
+    .alloc = pipe_alloc,
+    .free = pipe_release,
+    .copy = pipe_copy,
+    .fill = pipe_fill,
+    .load = pipe_load,
+    .unload = pipe_unload,
+    .launch = pipe_launch,
+    .destroy = pipe_destroy,
+    .shares_host_memory = true,
+};
 
-/* ---- from text to TIR text -------------------------------------------------- */
+/* ---- from text to TIR text ---------------------------------------------- */
 
 typedef struct pipe_source {
   const char *folder;   /* of imports besides the library; may be NULL */
@@ -176,7 +184,7 @@ static tir_module_t *pipe_read(td_task_t *task, const char *tir) {
   return m;
 }
 
-/* ---- compiling ----------------------------------------------------------------- */
+/* ---- compiling ---------------------------------------------------------- */
 
 typedef struct pipe_built {
   const pipe_way_t *way;
@@ -291,7 +299,7 @@ static inline void pipe_close(pipe_built_t *built) {
   built->device = NULL;
 }
 
-/* ---- data ------------------------------------------------------------------------ */
+/* ---- data --------------------------------------------------------------- */
 
 typedef enum pipe_data {
   PIPE_EXACT,   /* small whole numbers: sums are exact in f32 */
@@ -307,7 +315,8 @@ static size_t pipe_count(const hal_arg_t *a) {
 
 static double pipe_number(pipe_data_t kind, double u) {
   static const double special[] = {0, -0.0, 1, 1, -1, 2, (double)INFINITY,
-                                   -(double)INFINITY, (double)NAN, 0.5, 0.5, -3};
+                                   -(double)INFINITY, (double)NAN, 0.5, 0.5,
+                                   -3};
   if (kind == PIPE_EXACT) return floor(u * 9) - 4;
   if (kind == PIPE_RANDOM) return 2 * u - 1;
   return special[(int)(u * 12)];
@@ -377,7 +386,7 @@ static inline hal_arg_t *pipe_copy_args(td_task_t *task, const plan_entry_t *e,
   return args;
 }
 
-/* ---- running ---------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------ */
 
 /* Results by slot; data NULL for inputs. */
 typedef struct pipe_result {
@@ -413,7 +422,8 @@ static pipe_result_t pipe_run(td_task_t *task, const pipe_built_t *built,
   return r;
 }
 
-static inline pipe_result_t pipe_reference(td_task_t *task, const tir_module_t *m,
+static inline pipe_result_t pipe_reference(td_task_t *task,
+                                           const tir_module_t *m,
                                     uint32_t entry, const int64_t *dims,
                                     const hal_arg_t *args) {
   const tir_func_t *f = m->funcs[entry];
@@ -443,7 +453,7 @@ static inline pipe_result_t pipe_reference(td_task_t *task, const tir_module_t *
   return r;
 }
 
-/* ---- comparing --------------------------------------------------------------------- */
+/* ---- comparing ---------------------------------------------------------- */
 
 /* Equal bits, any NaN equal to any NaN; else the first difference. */
 static bool pipe_is_same(tdsl_dtype_t dtype, const char *a, const char *b) {

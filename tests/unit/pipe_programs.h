@@ -432,6 +432,20 @@ static const pipe_program_t pipe_updates[] = {
      "}\n",
      PIPE_BOTH, NULL,
      {"N=1 M=1", "N=0 M=4", "N=60 M=7", "N=20 M=60", NULL}},
+    {"scatter shapes",
+     "dyn N <= 60, M <= 60\n"
+     "export fn f(a: inout f32[M, 5, 20], b: inout f32[20, M], x: f32[N, 20],\n"
+     "    id: i32[N] in M, k: i32[N, 20] in M, c: inout f32[20, 20],\n"
+     "    e: inout i32[M, 3]) {\n"
+     "  a[id[n], j in 5, d] += x[n, d] * f32(j) where n != j\n"
+     "  b[d, id[n]] += x[n, d] * x[n, d]\n"
+     "  b[d, k[n, d]] += x[n, d] where x[n, d] > 0\n"
+     "  a[k[n, d], 2, d] += x[n, d]\n"
+     "  c[d, d] += x[0, d | 0]\n"
+     "  e[id[n], j in 3] += i32(1 + j)\n"
+     "}\n",
+     PIPE_BOTH, NULL,
+     {"N=1 M=1", "N=0 M=4", "N=60 M=7", "N=20 M=60", NULL}},
     {"distinct",
      "dyn N <= 60\n"
      "export fn f(c: inout f32[2*N + 1, 20], x: f32[N, 20])\n"
@@ -439,6 +453,16 @@ static const pipe_program_t pipe_updates[] = {
      "  c[2*n + 1, d] := x[n, d] where d != 3\n"
      "  c[2*n, d] += x[n, d] * x[n, d]\n"
      "  y[m] = c[m, 0]\n"
+     "}\n",
+     PIPE_BOTH, NULL, {"N=1", "N=0", "N=60", NULL}},
+    {"distinct lanes",
+     "dyn N <= 60\n"
+     "export fn f(c: inout f32[N, 40], x: f32[N, 40], u: inout f32[7, N],\n"
+     "    r: inout f32[N, 2]) {\n"
+     "  c[n, d] := x[n, d] * 2 where d % 3 != 1 and x[n, d] > -2\n"
+     "  c[N - 1 - n, 39 - d] += x[n, d]\n"
+     "  u[d, n] := x[n, d + 3] where n > 2\n"
+     "  r[n, 1] := x[n, 5]\n"
      "}\n",
      PIPE_BOTH, NULL, {"N=1", "N=0", "N=60", NULL}},
     {"in place",

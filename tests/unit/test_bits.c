@@ -229,12 +229,54 @@ TASK_TEST(test_named) {
   }
 }
 
+/* A sum has one grouping, whether its terms lie in a row or in a column. */
+TASK_TEST(test_transposed) {
+  UNUSED_ARG;
+  static const char text[] =
+      "dyn M <= 90, N <= 90\n"
+      "export fn f(x: f32[M, N], t: f32[N, M])\n"
+      "    -> (a: f32[N], b: f32[N], c: f32[N], d: f32[N], e: f32[N],\n"
+      "    g: f32[N], h: f32[N], i: f32[N]) {\n"
+      "  a[n] = sum[m] x[m, n]\n"
+      "  b[n] = sum[m] t[n, m]\n"
+      "  c[n] = sum[m where x[m, n] > 0.2 and m % 5 != 2] x[m, n] * x[m, n]\n"
+      "  d[n] = sum[m where t[n, m] > 0.2 and m % 5 != 2] t[n, m] * t[n, m]\n"
+      "  e[n] = sum[k in 3, m] x[m, n] / f32(k + 1)\n"
+      "  g[n] = sum[k in 3, m] t[n, m] / f32(k + 1)\n"
+      "  h[n] = prod[m] (x[m, n] + 1)\n"
+      "  i[n] = prod[m] (t[n, m] + 1)\n"
+      "}\n";
+  static const int64_t sizes[][2] = {{1, 1}, {15, 3}, {16, 17}, {17, 40},
+                                     {0, 5}, {90, 90}, {47, 33}};
+  for (size_t w = 0; w < 3; w++) {
+    pipe_built_t built;
+    pipe_build(task, tir_of(task, text, NULL), all_ways[w], &built);
+    const plan_entry_t *e = &built.plan->entries[0];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+      int64_t m = sizes[i][0], n = sizes[i][1];
+      hal_arg_t *args =
+          pipe_args(task, e, dims_of(task, e, m, n), 1, PIPE_RANDOM);
+      for (int64_t k = 0; k < m * n; k++) {
+        ((float *)args[1].data)[k] =
+            ((const float *)args[0].data)[k % m * n + k / m];
+      }
+      pipe_result_t got = pipe_run(task, &built, 0, NULL, args);
+      for (uint32_t s = 2; s < e->slot_count; s += 2) {
+        assert_memory_equal(got.slots[s].data, got.slots[s + 1].data,
+                            leaf_bytes(&got.slots[s]));
+      }
+    }
+    pipe_close(&built);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rows),
       cmocka_unit_test(test_static),
       cmocka_unit_test(test_longer),
       cmocka_unit_test(test_named),
+      cmocka_unit_test(test_transposed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
