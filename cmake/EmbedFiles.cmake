@@ -1,5 +1,10 @@
 # cmake -DOUT=x.c -DHEADER=driver/stdlib_embed.h "-DFILES=a;b" -P this
 # Writes each file as a C array, so that a program needs no folder of ours.
+# NAME and TYPE say what the table is called and made of.
+if(NOT NAME)
+  set(NAME tdsl_stdlib)
+  set(TYPE tdsl_embedded_file_t)
+endif()
 set(text "/* Written by cmake/EmbedFiles.cmake. */\n")
 string(APPEND text "#include \"${HEADER}\"\n\n")
 set(rows "")
@@ -16,7 +21,7 @@ foreach(file IN LISTS FILES)
   math(EXPR count "${count} + 1")
 endforeach()
 string(APPEND text
-  "const tdsl_embedded_file_t tdsl_stdlib_files[] = {\n${rows}"
+  "const ${TYPE} ${NAME}_files[] = {\n${rows}"
   "  {NULL, NULL, 0},\n};\n\n"
-  "const size_t tdsl_stdlib_file_count = ${count};\n")
+  "const size_t ${NAME}_file_count = ${count};\n")
 file(WRITE ${OUT} "${text}")

@@ -99,3 +99,16 @@ function(tdsl_folder DIR)
   set_property(GLOBAL APPEND PROPERTY TDSL_TARGETS ${target})
   set_property(GLOBAL APPEND PROPERTY TDSL_FOLDERS ${DIR})
 endfunction()
+
+# Files of the tree as C arrays in TARGET: NAME_files and NAME_file_count, of
+# type NAME_file_t, declared in HEADER.
+function(tdsl_embed TARGET NAME HEADER GLOB)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${GLOB})
+  set(out ${TDSL_GENERATED}/${NAME}_embed.c)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DHEADER=${HEADER} -DNAME=${NAME}
+      -DTYPE=${NAME}_file_t "-DFILES=${files}" -P ${script}
+    DEPENDS ${files} ${script} ${CMAKE_SOURCE_DIR}/${HEADER} VERBATIM)
+  target_sources(${TARGET} PRIVATE ${out})
+endfunction()

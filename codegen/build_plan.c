@@ -449,8 +449,11 @@ static void add_kernels(builder_t *b) {
     out->scalar_count = kernel->dim_count;
     out->block_count = cg_plan_poly(b->task, b->arena, &dims,
                                     kir_block_count(kernel));
-    out->scratch_bytes = cg_plan_poly(b->task, b->arena, &dims,
-                                      kir_scratch_bytes(kernel));
+    const ix_poly_t *scratch = in->kernels[k].scratch_bytes;
+    if (scratch == NULL) scratch = kir_scratch_bytes(kernel);
+    out->scratch_bytes = cg_plan_poly(b->task, b->arena, &dims, scratch);
+    out->threads = in->kernels[k].threads;
+    out->workers = in->kernels[k].workers;
   }
 }
 

@@ -15,6 +15,9 @@ typedef struct cg_kernel {
   const tir_value_t *const *param_values;
   uint32_t module;        /* index of the payload it was emitted into */
   const char *symbol;
+  /* GPU: see plan_kernel_t; scratch that is not shared memory. */
+  uint32_t threads, workers;
+  const ix_poly_t *scratch_bytes; /* NULL: all LOCAL buffers */
 } cg_kernel_t;
 
 typedef struct cg_plan_input {

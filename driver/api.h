@@ -32,6 +32,8 @@ typedef enum drv_hal {
   DRV_HAL_CPU,
   DRV_HAL_KIR,
   DRV_HAL_NULL,
+  DRV_HAL_CUDA,
+  DRV_HAL_SIM, /* the same on a simulated driver */
   DRV_HAL_COUNT,
 } drv_hal_t;
 
@@ -50,6 +52,8 @@ struct tdsl_context {
   void *diagnostic_user;
   td_mutex_t lock; /* over the two below */
   hal_device_t *devices[DRV_HAL_COUNT]; /* made on first use */
+  const char *gpu_machine; /* DRV_HAL_SIM and DRV_HAL_CUDA: which one it is */
+  uint32_t gpu_count, gpu_ordinal;
   drv_cache_t *cache;
 };
 
@@ -103,6 +107,9 @@ typedef struct drv_device {
   tir_mode_t mode;
   drv_hal_t hal;      /* DRV_PLAN */
   const char *target; /* machine row, or "" for the host's */
+  uint32_t ordinal;   /* DRV_HAL_CUDA */
+  uint32_t count;     /* DRV_HAL_SIM: devices, and of which kind */
+  const char *machine;
 } drv_device_t;
 
 /* B03 for an unknown one, B02 and B04 for one that is not here. */
@@ -196,8 +203,9 @@ void drv_program_build(tdsl_program_t *program, drv_compile_t *c);
 /* The part of it for plans; false after diagnostics. */
 bool drv_program_load(tdsl_program_t *program, drv_compile_t *c);
 void drv_program_unload(tdsl_program_t *program);
+/* NULL after diagnostics. */
 hal_device_t *drv_device_open(td_task_t *task, tdsl_context_t *context,
-                              drv_hal_t kind);
+                              const drv_device_t *device);
 /* At the end of a context. */
 void drv_devices_close(tdsl_context_t *context);
 hal_checks_t drv_hal_checks(tdsl_checks_t checks);

@@ -2,6 +2,7 @@
 #include "driver/api_backend.h"
 
 #include "codegen/build_plan.h"
+#include "codegen/cuda/cuda.h"
 #include "passes/plan/plan_memory.h"
 #include "runtime/base/env.h"
 
@@ -78,6 +79,11 @@ void drv_backend_plan(drv_backend_t *b, const drv_payloads_t *payloads) {
                             .param_values = k->param_values[i],
                             .module = payloads->kernels[i].module,
                             .symbol = payloads->kernels[i].symbol};
+    if (payloads->launches != NULL) {
+      rows[i].threads = payloads->launches[i].threads;
+      rows[i].workers = payloads->launches[i].workers;
+      rows[i].scratch_bytes = payloads->launches[i].scratch_bytes;
+    }
   }
   cg_plan_input_t input = {.module = c->tir,
                            .kernel_count = k->count,

@@ -37,6 +37,7 @@ typedef struct drv_payloads {
   uint32_t module_count;
   plan_module_t *modules;
   drv_payload_t *kernels; /* by kernel */
+  struct cgc_kernel *launches; /* by kernel; NULL but for GPUs */
   TD_VEC(drv_object_t *) objects; /* a reference each; the program's */
 } drv_payloads_t;
 

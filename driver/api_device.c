@@ -1,11 +1,11 @@
 /* api_device.c: the string that selects where to run. */
-#include "driver/api.h"
+#include "driver/api_cuda.h"
 
 #include "ir/target.h"
 #include "runtime/base/env.h"
 
-static const char *const devices[] = {"cpu", "interp", "interp:f64",
-                                      "interp:kir", "null"};
+static const char *const devices[] = {"cpu", "cuda", "interp", "interp:f64",
+                                      "interp:kir", "null", "sim"};
 
 static bool unknown(td_task_t *task, td_str_t text) {
   td_diag_t *d = td_diag(task, TD_B03, TD_NO_LOC, "no device is called '%.*s'",
@@ -17,8 +17,8 @@ static bool unknown(td_task_t *task, td_str_t text) {
   if (nearest.best.data != NULL) {
     td_diag_help(d, "did you mean '%.*s'?", TD_STR_ARG(nearest.best));
   }
-  td_diag_note(d, "devices: cpu, cpu:TARGET, interp, interp:f64, interp:kir, "
-                  "null");
+  td_diag_note(d, "devices: cpu, cpu:TARGET, cuda, cuda:N, interp, "
+                  "interp:f64, interp:kir, null, sim, sim:MACHINE");
   return false;
 }
 
@@ -26,11 +26,14 @@ static bool unknown(td_task_t *task, td_str_t text) {
 static bool set_target(td_task_t *task, td_arena_t *arena, td_str_t name,
                        drv_device_t *out) {
   out->target = td_str_cstr(arena, name);
-  if (ir_target_find(name) != NULL) return true;
+  const ir_target_t *row = ir_target_find(name);
+  if (row != NULL && row->sm == 0) return true;
   td_diag_t *d = td_diag(task, TD_B03, TD_NO_LOC,
                          "no machine is called '%.*s'", TD_STR_ARG(name));
   for (uint32_t i = 0; ir_target_get(i) != NULL; i++) {
-    td_diag_note(d, "%s", ir_target_get(i)->name);
+    if (ir_target_get(i)->sm == 0) {
+      td_diag_note(d, "%s", ir_target_get(i)->name);
+    }
   }
   return false;
 }
@@ -56,9 +59,12 @@ bool drv_device_parse(td_task_t *task, td_arena_t *arena, td_str_t text,
     return set_target(task, arena, td_str_n(text.data + 4, text.length - 4),
                       out);
   }
-  bool is_later = td_str_starts(text, "cuda") || td_str_starts(text, "sim") ||
-                  td_str_eqc(text, "interp:bound");
-  if (!is_later) return unknown(task, text);
+  bool is_cuda = td_str_eqc(text, "cuda") || td_str_starts(text, "cuda:");
+  if (is_cuda || td_str_eqc(text, "sim") || td_str_starts(text, "sim:")) {
+    out->hal = is_cuda ? DRV_HAL_CUDA : DRV_HAL_SIM;
+    return drv_gpu_parse(task, text, out);
+  }
+  if (!td_str_eqc(text, "interp:bound")) return unknown(task, text);
   td_diag_t *d = td_diag(task, TD_B04, TD_NO_LOC,
                          "this version has no device '%.*s'",
                          TD_STR_ARG(text));

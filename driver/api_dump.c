@@ -1,6 +1,6 @@
 /* api_dump.c: texts of the stages. Nothing here looks into the cache: what
  * is printed was made for it. */
-#include "driver/api_backend.h"
+#include "driver/api_cuda.h"
 
 #if TDSL_WITH_LLVM
 #include "codegen/llvm/llvm.h"
@@ -9,7 +9,7 @@
 /* The closed list, in the order of compilation. `=` takes a pass's name. */
 static const char stages[] = "tokens\nast\ntir\ntir-after=PASS\ntir-all\n"
                              "kir\nkir-after=PASS\nkir-all\nllvm\nasm\n"
-                             "plan\nmemory\n";
+                             "cuda\nptx\ncubin\nplan\nmemory\n";
 
 tdsl_string_t tdsl_stage_get_list(void) {
   return td_str(stages);
@@ -121,6 +121,11 @@ static void print_code(dump_t *d, bool is_asm) {
   uint32_t n = wanted(d, list);
   cgl_output_t code = {0};
   if (n == 0) return;
+  if (d->b.target->sm > 0) {
+    td_diag(d->task, TD_B11, TD_NO_LOC, "%s is no CPU: it has no such stage",
+            d->b.target->name);
+    return;
+  }
   d->task->stage = "llvm";
   cgl_compile(d->task, d->c.arena, list, n, d->b.target,
               is_asm ? CGL_ASM : CGL_IR, &code);
@@ -129,6 +134,28 @@ static void print_code(dump_t *d, bool is_asm) {
   (void)is_asm;
   td_diag(d->task, TD_B02, TD_NO_LOC, "this build has no CPU back end");
 #endif
+}
+
+/* cuda, ptx, cubin */
+static bool is_gpu_stage(tdsl_string_t stage) {
+  return td_str_eqc(stage, "cuda") || td_str_eqc(stage, "ptx") ||
+         td_str_eqc(stage, "cubin");
+}
+
+static void print_cuda(dump_t *d) {
+  const kir_kernel_t **list = kernel_room(d);
+  uint32_t n = wanted(d, list);
+  td_buf_t text;
+  if (n == 0) return;
+  td_buf_init(&text, d->task);
+  drv_cuda_text(&d->b, list, n, d->c.device.hal == DRV_HAL_SIM, &text, NULL);
+  if (td_str_eqc(d->call->stage, "cuda")) {
+    td_buf_put(&d->out, text.data, text.length);
+  } else {
+    (void)drv_cuda_code(&d->b, text.data, td_str_eqc(d->call->stage, "ptx"),
+                        &d->out);
+  }
+  td_buf_free(&text);
 }
 
 /* The plan as it would run, with KIR text in place of machine code. */
@@ -172,6 +199,12 @@ static bool front_end(dump_t *d) {
                         &d->c.device)) {
     return false;
   }
+  bool is_gpu =
+      d->c.device.hal == DRV_HAL_CUDA || d->c.device.hal == DRV_HAL_SIM;
+  if (is_gpu_stage(d->call->stage) && !is_gpu &&
+      !drv_device_parse(d->task, d->c.arena, td_str("cuda"), &d->c.device)) {
+    return false;
+  }
   return drv_compile_all(&d->c) && drv_backend_init(&d->b, &d->c);
 }
 
@@ -210,6 +243,8 @@ static void dump_late(dump_t *d) {
   drv_backend_memory(&d->b);
   if (td_str_eqc(stage, "llvm") || td_str_eqc(stage, "asm")) {
     print_code(d, td_str_eqc(stage, "asm"));
+  } else if (is_gpu_stage(stage)) {
+    print_cuda(d);
   } else {
     make_plan(d);
     if (td_str_eqc(stage, "plan")) plan_print(&d->out, d->b.plan, false);
@@ -224,7 +259,8 @@ static void dump_stage(dump_t *d) {
                 td_str_starts(stage, "tir-after=");
   bool is_kir = td_str_eqc(stage, "kir") || td_str_eqc(stage, "kir-all") ||
                 td_str_starts(stage, "kir-after=");
-  bool is_late = td_str_eqc(stage, "llvm") || td_str_eqc(stage, "asm") ||
+  bool is_late = is_gpu_stage(stage) || td_str_eqc(stage, "llvm") ||
+                 td_str_eqc(stage, "asm") ||
                  td_str_eqc(stage, "plan") || td_str_eqc(stage, "memory");
   if (is_source) {
     if (!drv_compile_source(&d->c)) return;

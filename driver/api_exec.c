@@ -139,6 +139,9 @@ bool drv_program_load(tdsl_program_t *p, drv_compile_t *c) {
   bool is_gpu = c->device.hal == DRV_HAL_CUDA || c->device.hal == DRV_HAL_SIM;
   if (is_gpu && !drv_gpu_target(c->task, p->hal, &c->device)) return false;
   if (!drv_backend_init(b, c)) return false;
+  if (c->device.hal == DRV_HAL_CPU && !runs_here(c->task, b->target)) {
+    return false;
+  }
   if (!drv_checked_keep(p, c)) return false;
   drv_debug_begin(b);
   drv_backend_tensor(b);

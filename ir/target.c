@@ -8,7 +8,9 @@
 static const ir_target_t rows[] = {
 #define CPU(id, name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, \
             nc, kc)                                                           \
-  {name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, nc, kc},
+  {name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, nc, kc, 0},
+#define GPU(id, name, sm, mr, nr, mc, nc, kc) \
+  {name, "", "", 32, 255, 1, 1, mr, nr, mc, nc, kc, sm},
 #include "ir/target.def"
 };
 
@@ -16,6 +18,15 @@ enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
 const ir_target_t *ir_target_get(uint32_t index) {
   return index < ROW_COUNT ? &rows[index] : NULL;
+}
+
+const ir_target_t *ir_target_gpu(uint32_t sm) {
+  const ir_target_t *best = NULL;
+  for (uint32_t i = 0; i < ROW_COUNT; i++) {
+    if (rows[i].sm == 0 || rows[i].sm > sm) continue;
+    if (best == NULL || rows[i].sm > best->sm) best = &rows[i];
+  }
+  return best;
 }
 
 const ir_target_t *ir_target_find(td_str_t name) {

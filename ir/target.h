@@ -15,12 +15,15 @@ typedef struct ir_target {
   uint32_t lanes, registers;
   bool has_fma, has_f16c;
   uint32_t mr, nr, mc, nc, kc;
+  uint32_t sm;           /* GPU: ten times the compute capability; CPU: 0 */
 } ir_target_t;
 
 /* NULL if there is no row of that name. */
 const ir_target_t *ir_target_find(td_str_t name);
 /* Row for this host: the widest whose instructions the CPU has. */
 const ir_target_t *ir_target_host(void);
+/* The newest GPU row not above `sm`; NULL: older than all. */
+const ir_target_t *ir_target_gpu(uint32_t sm);
 /* Row by number, NULL past the last; for listings. */
 const ir_target_t *ir_target_get(uint32_t index);
 

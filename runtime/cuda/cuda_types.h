@@ -294,4 +294,14 @@ typedef enum rcuda_tensor_type_t {
   RCUDA_TENSOR_TF32_FTZ
 } rcuda_tensor_type_t;
 
+/* What a simulated driver exports besides: settings, before cuInit, as a list
+   of items like "model:h100,devices:2,seed:7" (0: taken), and what its checks
+   have found so far, as text. Looked up, never linked. */
+typedef int (*rcuda_sim_configure_t)(const char *items);
+typedef size_t (*rcuda_sim_report_count_t)(void);
+typedef const char *(*rcuda_sim_report_get_t)(size_t index);
+#define RCUDA_SIM_CONFIGURE    "simgpu_configure"
+#define RCUDA_SIM_REPORT_COUNT "simgpu_report_count"
+#define RCUDA_SIM_REPORT_GET   "simgpu_report_get"
+
 #endif

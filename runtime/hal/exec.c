@@ -26,7 +26,9 @@ struct hal_exec {
   hal_binding_t binding;
   block_t arena;
   block_t cells;       /* rank-0 slots given by value, CELL bytes each */
-  block_t *outputs;    /* by slot */
+  block_t *outputs;    /* by slot: memory on the device for what the caller
+                          left out, or all slots if it has memory of its own */
+  void **slot_places;  /* by slot: device address in this run */
   void **places;       /* by buffer: device address in this run */
   size_t *sizes;       /* by buffer */
   uint64_t *ends;      /* by buffer: end in the arena, whole lines; 0: slot */
@@ -50,6 +52,7 @@ hal_exec_t *hal_exec_create(td_task_t *task, td_arena_t *arena,
   const plan_entry_t *e = x->entry;
   hal_binding_init(&x->binding, arena, plan, e);
   x->outputs = TD_NEW_ARRAY(arena, block_t, e->slot_count + 1);
+  x->slot_places = TD_NEW_ARRAY(arena, void *, e->slot_count + 1);
   x->places = TD_NEW_ARRAY(arena, void *, e->buffer_count + 1);
   x->sizes = TD_NEW_ARRAY(arena, size_t, e->buffer_count + 1);
   x->ends = TD_NEW_ARRAY(arena, uint64_t, e->buffer_count + 1);
@@ -113,7 +116,23 @@ static size_t size_of(hal_exec_t *x, td_task_t *task, const plan_expr_t *e,
   return (size_t)n;
 }
 
-/* Rank-0 slots given by value get a cell; outputs left out get memory. */
+/* Host to device and back; one copy where they share memory. */
+static bool upload(hal_exec_t *x, td_task_t *task, void *to, const void *from,
+                   size_t bytes) {
+  const hal_vtable_t *v = x->device->vtable;
+  return (v->shares_host_memory ? v->copy : v->upload)(x->device, task, to,
+                                                       from, bytes);
+}
+
+static bool download(hal_exec_t *x, td_task_t *task, void *to,
+                     const void *from, size_t bytes) {
+  const hal_vtable_t *v = x->device->vtable;
+  return (v->shares_host_memory ? v->copy : v->download)(x->device, task, to,
+                                                         from, bytes);
+}
+
+/* Rank-0 slots given by value get a cell; outputs left out get memory, as all
+ * tensors do on a device that has its own. */
 static bool place_slots(hal_exec_t *x, td_task_t *task, bool poison) {
   const hal_vtable_t *v = x->device->vtable;
   grow(x, task, &x->cells, (size_t)x->entry->slot_count * CELL + LINE,
@@ -121,6 +140,7 @@ static bool place_slots(hal_exec_t *x, td_task_t *task, bool poison) {
   for (uint32_t s = 0; s < x->entry->slot_count; s++) {
     const plan_slot_t *slot = &x->entry->slots[s];
     hal_arg_t *a = &x->binding.args[s];
+    size_t bytes = x->binding.bytes[s];
     if (a->is_value) {
       uint64_t bits[2] = {0};
       if (a->number.is_real) {
@@ -129,17 +149,42 @@ static bool place_slots(hal_exec_t *x, td_task_t *task, bool poison) {
         td_store_i64(slot->dtype, bits, a->number.i);
       }
       a->data = (char *)x->cells.data + (size_t)s * CELL;
-      if (!v->copy(x->device, task, a->data, bits, sizeof bits)) return false;
+      if (!upload(x, task, a->data, bits, sizeof bits)) return false;
     } else if (!a->is_set) {
-      grow(x, task, &x->outputs[s], x->binding.bytes[s], slot->name);
+      grow(x, task, &x->outputs[s], bytes, slot->name);
       a->data = x->outputs[s].data;
-      if (poison &&
-          !v->fill(x->device, task, a->data, 0xFF, x->binding.bytes[s])) {
+      if (poison && !v->fill(x->device, task, a->data, 0xFF, bytes)) {
         return false;
       }
+    } else if (!v->shares_host_memory) {
+      grow(x, task, &x->outputs[s], bytes, slot->name);
+      x->slot_places[s] = x->outputs[s].data;
+      if (slot->kind != PLAN_OUT && bytes > 0 &&
+          !upload(x, task, x->slot_places[s], a->data, bytes)) {
+        return false;
+      }
+      continue;
     }
     /* an empty tensor may have no memory, and a kernel wants an address */
     if (a->data == NULL) a->data = x->cells.data;
+    x->slot_places[s] = a->data;
+  }
+  return true;
+}
+
+/* What the run has written, into the caller's memory. */
+static bool fetch_slots(hal_exec_t *x, td_task_t *task) {
+  if (x->device->vtable->shares_host_memory) return true;
+  for (uint32_t s = 0; s < x->entry->slot_count; s++) {
+    const hal_arg_t *a = &x->binding.args[s];
+    if (x->entry->slots[s].kind == PLAN_IN || a->is_value ||
+        a->data == x->slot_places[s] || x->binding.bytes[s] == 0) {
+      continue;
+    }
+    if (!download(x, task, a->data, x->slot_places[s],
+                  x->binding.bytes[s])) {
+      return false;
+    }
   }
   return true;
 }
@@ -169,7 +214,7 @@ static bool place_buffers(hal_exec_t *x, td_task_t *task, bool poison) {
       if (x->sizes[i] != x->binding.bytes[b->slot]) {
         misfit(task, b->name);
       }
-      x->places[i] = x->binding.args[b->slot].data;
+      x->places[i] = x->slot_places[b->slot];
       continue;
     }
     size_t offset = size_of(x, task, &b->offset, b->name), end, lines;
@@ -299,8 +344,7 @@ static bool fetch(hal_exec_t *x, td_task_t *task, uint32_t buffer,
   if (x->sizes[buffer] < width) return true;
   touch(x, buffer);
   return wait(x, task) &&
-         x->device->vtable->copy(x->device, task, out, x->places[buffer],
-                                 width);
+         download(x, task, out, x->places[buffer], width);
 }
 
 static bool loop_bound(hal_exec_t *x, td_task_t *task, const plan_expr_t *e,
@@ -423,8 +467,7 @@ bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
   if (options != NULL) o = *options;
   x->trace = o.trace;
   memset(&x->stats, 0, sizeof x->stats);
-  bool is_host = x->device->vtable->shares_host_memory;
-  if (!hal_bind(&x->binding, task, args, preset, o.checks, is_host)) {
+  if (!hal_bind(&x->binding, task, args, preset, o.checks, true)) {
     return false;
   }
   if (!place_slots(x, task, o.poison)) return false;
@@ -433,5 +476,5 @@ bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
   uint64_t start = td_os_now_ns();
   bool ok = run_steps(x, task, o.checks);
   x->stats.seconds = since(start);
-  return ok;
+  return ok && fetch_slots(x, task);
 }

@@ -32,6 +32,12 @@ typedef struct hal_vtable {
                size_t bytes);
   bool (*fill)(hal_device_t *, td_task_t *, void *to, int byte,
                size_t bytes);
+  /* required where memory is not shared with the host: host to device, and
+   * back; the host's side may be reused when they return */
+  bool (*upload)(hal_device_t *, td_task_t *, void *to, const void *from,
+                 size_t bytes);
+  bool (*download)(hal_device_t *, td_task_t *, void *to, const void *from,
+                   size_t bytes);
   /* required: makes the plan's kernels callable; NULL after a diagnostic */
   hal_program_t *(*load)(hal_device_t *, td_task_t *, const plan_t *);
   void (*unload)(hal_device_t *, hal_program_t *);

@@ -160,6 +160,9 @@ typedef struct plan_kernel {
   uint32_t scalar_count;
   plan_expr_t block_count; /* over the kernel's scalars, not entry vars */
   plan_expr_t scratch_bytes; /* per worker, same */
+  /* GPU: threads of a block, and workers: how many block iterations it works
+   * on at a time; 0 elsewhere. */
+  uint32_t threads, workers;
   plan_ledger_t ledger;    /* over the kernel's scalars */
   const char *card;        /* text of the kernel card */
   td_loc_t loc;

@@ -103,6 +103,11 @@ static plan_kernel_t parse_kernel(plan_parser_t *p) {
   k.ledger.written_bytes = plan_parse_expr(p);
   plan_expect(p, "flops");
   k.ledger.flops = plan_parse_expr(p);
+  if (plan_take(p, "threads")) {
+    k.threads = plan_expect_index(p);
+    plan_expect(p, "workers");
+    k.workers = plan_expect_index(p);
+  }
   plan_expect(p, "card");
   k.card = plan_expect_string(p);
   plan_expect(p, "}");

@@ -255,6 +255,10 @@ static void put_kernel(printer_t *p, const plan_kernel_t *k) {
   put_named(p, "reads", &k->ledger.read_bytes);
   put_named(p, "writes", &k->ledger.written_bytes);
   put_named(p, "flops", &k->ledger.flops);
+  if (k->threads > 0) {
+    put_indent(p);
+    td_buf_printf(p->out, "threads %u workers %u\n", k->threads, k->workers);
+  }
   put_indent(p);
   td_buf_puts(p->out, "card ");
   put_string(p, k->card != NULL ? k->card : "");

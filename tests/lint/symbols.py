@@ -22,6 +22,8 @@ PREFIXES = {
     "passes": ("pass_", "planner_", "group_", "tensor_", "tile_", "flat_"),
     "codegen": ("cg_",),
     "codegen_llvm": ("cgl_",),
+    "codegen_cuda": ("cgc_",),
+    "runtime_cuda": ("rcuda_",),
     "driver": ("tdsl_", "drv_"),
 }
 # The sanitizers add their own.

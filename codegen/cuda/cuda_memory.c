@@ -1,0 +1,296 @@
+/* cuda_memory.c: buffers of a kernel: where they are, loads, stores, folds. */
+#include "codegen/cuda/cuda_impl.h"
+
+#include "runtime/base/num.h"
+
+#define F(...) td_arena_printf(g->arena, __VA_ARGS__)
+
+enum {
+  THREADS = 128,    /* of a block whose workers are threads */
+  MOST_WARPS = 4,
+};
+
+cgc_buffer_t *cgc_buffer(cgc_t *g, const kir_buffer_t *b) {
+  cgc_buffer_t *c = td_map_get_u64(g->buffers, cgc_key(b));
+  TD_CHECK(g->task, c != NULL, "buffer %s is not allocated", b->name);
+  return c;
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+/* Bytes of a buffer of constant size, in whole lines of 16; 0: not constant or
+ * more than shared memory. */
+static uint32_t constant_bytes(const kir_buffer_t *b) {
+  uint64_t bytes = td_dtype_bytes(b->dtype);
+  for (uint32_t d = 0; d < b->rank; d++) {
+    int64_t n;
+    if (!ix_is_const(b->dims[d], &n) || n < 0) return 0;
+    if (n == 0) n = 1;
+    if ((uint64_t)n > CGC_SHARED_MOST) return 0;
+    bytes *= (uint64_t)n;
+    if (bytes > CGC_SHARED_MOST) return 0;
+  }
+  return (uint32_t)((bytes + 15) / 16 * 16);
+}
+
+static bool is_memory(const cgc_t *g, const cgc_buffer_t *c) {
+  if (c->b->space == KIR_REGISTER) return c->is_exchanged && g->is_warp;
+  return c->b->space != KIR_GLOBAL;
+}
+
+/* The smallest buffers go to shared memory: they are the ones met most often
+ * for their size, and most of them fit. */
+void cgc_place_buffers(cgc_t *g) {
+  size_t n = g->buffer_list.length;
+  for (size_t i = 0; i < n; i++) {
+    cgc_buffer_t *c = g->buffer_list.data[i];
+    if (is_memory(g, c)) c->place = CGC_SCRATCH;
+  }
+  g->shared_bytes = 0;
+  g->workers = THREADS;
+  if (!g->is_warp) return;
+  for (;;) {
+    cgc_buffer_t *best = NULL;
+    uint32_t best_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+      cgc_buffer_t *c = g->buffer_list.data[i];
+      uint32_t bytes = constant_bytes(c->b);
+      if (c->place != CGC_SCRATCH || bytes == 0) continue;
+      if (best != NULL && bytes >= best_bytes) continue;
+      best = c;
+      best_bytes = bytes;
+    }
+    if (best == NULL || g->shared_bytes + best_bytes > CGC_SHARED_MOST) break;
+    best->place = CGC_SHARED;
+    g->shared_bytes += best_bytes;
+  }
+  g->workers = MOST_WARPS;
+  while (g->workers > 1 && g->workers * g->shared_bytes > CGC_SHARED_MOST) {
+    g->workers--;
+  }
+}
+
+static uint64_t element_count(const kir_buffer_t *b, uint32_t rank) {
+  uint64_t count = 1;
+  for (uint32_t d = 0; d < rank; d++) {
+    int64_t n = 0;
+    (void)ix_is_const(b->dims[d], &n);
+    count *= (uint64_t)n;
+  }
+  return count;
+}
+
+void cgc_declare_shared(cgc_t *g) {
+  for (size_t i = 0; i < g->buffer_list.length; i++) {
+    const cgc_buffer_t *c = g->buffer_list.data[i];
+    if (c->place != CGC_SHARED || !(c->is_read || c->is_written)) continue;
+    uint32_t count =
+        constant_bytes(c->b) / (uint32_t)td_dtype_bytes(c->b->dtype);
+    cg_line(&g->text, "__shared__ __align__(16) %s s%s[%u][%u];",
+            cgc_storage_type(g, c->b->dtype), c->name, g->workers, count);
+  }
+}
+
+/* Variables of a thread that hold its part of a row buffer. */
+static uint64_t register_count(const cgc_t *g, const kir_buffer_t *b) {
+  if (b->rank == 0) return 1;
+  if (!g->is_warp) return element_count(b, b->rank);
+  int64_t row = 1;
+  (void)ix_is_const(b->dims[b->rank - 1], &row);
+  return element_count(b, b->rank - 1) *
+         (uint64_t)((row + CGC_WARP - 1) / CGC_WARP);
+}
+
+static void alloc_registers(cgc_t *g, const cgc_buffer_t *c) {
+  const char *type = cgc_type(g, kir_arithmetic(c->b->dtype));
+  uint64_t count = register_count(g, c->b);
+  if (!c->is_read) return;
+  if (count == 1) {
+    cg_line(&g->text, "%s %s = 0;", type, c->name);
+  } else {
+    cg_line(&g->text, "%s %s[%llu] = {};", type, c->name,
+            (unsigned long long)count);
+  }
+}
+
+void cgc_alloc(cgc_t *g, const kir_buffer_t *b) {
+  const cgc_buffer_t *c = cgc_buffer(g, b);
+  const char *type = cgc_storage_type(g, b->dtype);
+  if (!c->is_read && !c->is_written) return;
+  if (c->place == CGC_REGS) {
+    alloc_registers(g, c);
+  } else if (c->place == CGC_SHARED) {
+    cg_line(&g->text, "%s *const %s = s%s[threadIdx.y];", type, c->name,
+            c->name);
+  } else {
+    TD_CHECK(g->task, c->place == CGC_SCRATCH, "space of %s", b->name);
+    ix_pool_t *pool = g->kernel->pool;
+    cg_line(&g->text, "%s *const %s = (%s *)(slab + %s);", type, c->name, type,
+            cgc_poly(g, g->scratch_used));
+    const ix_poly_t *bytes = ix_const(pool, (int64_t)td_dtype_bytes(b->dtype));
+    for (uint32_t d = 0; d < b->rank; d++) {
+      bytes = ix_mul(pool, bytes, b->dims[d]);
+    }
+    const ix_poly_t *line = ix_const(pool, 64);
+    bytes = ix_add(pool, bytes, ix_const(pool, 63));
+    bytes = ix_mul(pool, ix_div(pool, bytes, line, NULL), line);
+    g->scratch_used = ix_add(pool, g->scratch_used, bytes);
+    TD_CHECK(g->task, g->scratch_used != NULL, "scratch of %s overflows",
+             g->kernel->name);
+  }
+}
+
+/* ---- elements ------------------------------------------------------------ */
+
+bool cgc_is_own_lane(const cgc_t *g, const kir_buffer_t *b,
+                     kir_expr_t *const *subs) {
+  if (g->lanes == 0 || b->rank == 0) return false;
+  const kir_expr_t *last = subs[b->rank - 1];
+  return last->op == KIR_X_VAR && last->u.var == g->lane_var;
+}
+
+static bool is_zero(const char *text) {
+  return text[0] == '0' && text[1] == '\0';
+}
+
+/* sum * n + s */
+static const char *step_in(cgc_t *g, const char *sum, const char *n,
+                           const char *s) {
+  if (is_zero(sum)) return s;
+  if (is_zero(s)) return F("(%s * %s)", sum, n);
+  if (strcmp(n, "1") == 0) return F("(%s + %s)", sum, s);
+  return F("(%s * %s + %s)", sum, n, s);
+}
+
+/* Row-major place of the first `count` subscripts. */
+static const char *offset(cgc_t *g, const kir_buffer_t *b, uint32_t count,
+                          kir_expr_t *const *subs) {
+  const char *sum = "0";
+  int64_t known = 0, n = 0; /* the place so far, as long as it is a number */
+  bool is_known = true;
+  for (uint32_t d = 0; d < count; d++) {
+    const cgc_trait_t *t = cgc_trait(g, subs[d]);
+    is_known = is_known && t->is_const && ix_is_const(b->dims[d], &n) &&
+               !__builtin_mul_overflow(known, n, &known) &&
+               !__builtin_add_overflow(known, t->value, &known);
+    if (is_known) {
+      sum = cgc_int(g, known);
+      continue;
+    }
+    const char *s = cgc_expr(g, subs[d]);
+    sum = d == 0 ? s : step_in(g, sum, cgc_poly(g, b->dims[d]), s);
+  }
+  return sum;
+}
+
+static const char *register_element(cgc_t *g, const cgc_buffer_t *c,
+                                    kir_expr_t *const *subs) {
+  const kir_buffer_t *b = c->b;
+  if (register_count(g, b) == 1) return c->name;
+  if (!g->is_warp) {
+    return F("%s[%s]", c->name, cgc_bare(g, offset(g, b, b->rank, subs)));
+  }
+  const char *at = offset(g, b, b->rank - 1, subs);
+  int64_t row = 1;
+  (void)ix_is_const(b->dims[b->rank - 1], &row);
+  uint32_t parts = (uint32_t)(row + CGC_WARP - 1) / CGC_WARP;
+  if (parts > 1) {
+    at = step_in(g, at, F("%u", parts), F("%u", g->part));
+  }
+  return F("%s[%s]", c->name, cgc_bare(g, at));
+}
+
+const char *cgc_element(cgc_t *g, const kir_buffer_t *b, uint32_t count,
+                        kir_expr_t *const *subs) {
+  const cgc_buffer_t *c = cgc_buffer(g, b);
+  if (c->place == CGC_REGS) return register_element(g, c, subs);
+  return F("%s[%s]", c->name, cgc_bare(g, offset(g, b, count, subs)));
+}
+
+const char *cgc_load(cgc_t *g, const kir_expr_t *e) {
+  const kir_buffer_t *b = e->u.buffer;
+  const char *element = cgc_element(g, b, e->arg_count, e->args);
+  if (cgc_buffer(g, b)->place == CGC_REGS) return element;
+  return cgc_decode(g, b->dtype, element);
+}
+
+void cgc_put_store(cgc_t *g, const kir_stmt_t *s, const char *value) {
+  const kir_buffer_t *b = s->buffer;
+  tdsl_dtype_t type = s->value->type;
+  const char *to = cgc_element(g, b, s->sub_count, s->subs);
+  const char *v = cgc_buffer(g, b)->place == CGC_REGS
+                      ? cgc_rounded(g, b->dtype, value, type)
+                      : cgc_encode(g, b->dtype, value, type);
+  cg_line(&g->text, "%s = %s;", to, cgc_bare(g, v));
+}
+
+/* ---- folds --------------------------------------------------------------- */
+
+static const char *combine(cgc_t *g, kir_x_t op, tdsl_dtype_t type,
+                           const char *a, const char *b) {
+  bool is_int = type == TDSL_DTYPE_I64;
+  switch ((int)op) {
+    case KIR_X_ADD:
+      return is_int ? F("%s(%s, %s)", cgc_call(g, CGC_ADD), a, b)
+                    : F("%s + %s", a, b);
+    case KIR_X_MUL:
+      return is_int ? F("%s(%s, %s)", cgc_call(g, CGC_MUL), a, b)
+                    : F("%s * %s", a, b);
+    case KIR_X_MAX: case KIR_X_MIN:
+      return cgc_extreme(g, op == KIR_X_MIN, type, a, b);
+    case KIR_X_AND: return F("%s & %s", a, b);
+    case KIR_X_OR: return F("%s | %s", a, b);
+    default: TD_ICE(g->task, "fold by operation %d", (int)op);
+  }
+}
+
+/* What thread `lane` holds of the row in a part. */
+static const char *row_part(cgc_t *g, const kir_expr_t *e, int64_t n,
+                            uint32_t part) {
+  const kir_buffer_t *b = e->u.buffer;
+  const cgc_buffer_t *c = cgc_buffer(g, b);
+  if (c->place == CGC_REGS) {
+    uint32_t before = g->part;
+    g->part = part;
+    const char *text = register_element(g, c, e->args);
+    g->part = before;
+    return text;
+  }
+  const char *lane = n < CGC_WARP ? F("(lane & %lld)", (long long)n - 1)
+                     : part == 0  ? "lane"
+                                  : F("(lane + %u)", part * CGC_WARP);
+  const char *at = step_in(g, offset(g, b, b->rank - 1, e->args),
+                           F("%lld", (long long)n), lane);
+  return cgc_decode(g, b->dtype, F("%s[%s]", c->name, cgc_bare(g, at)));
+}
+
+/* Lane l takes lane l + n/2, then l + n/4, ...; by exclusive or, so that all
+ * threads end with the same value. */
+const char *cgc_fold(cgc_t *g, const kir_expr_t *e) {
+  const kir_buffer_t *b = e->u.buffer;
+  int64_t n = 0;
+  TD_CHECK(g->task, b->rank > 0 && ix_is_const(b->dims[b->rank - 1], &n) &&
+                        n > 0 && (n & (n - 1)) == 0,
+           "fold of %s", b->name);
+  bool is_bool = e->type == TDSL_DTYPE_BOOL;
+  uint32_t t = g->temps++;
+  const char *name = F("t%u", t);
+  const char *v = row_part(g, e, n, 0);
+  if (n > CGC_WARP) {
+    v = combine(g, e->fold, e->type, v, row_part(g, e, n, 1));
+    n = CGC_WARP;
+  }
+  cg_line(&g->text, "%s %s = %s;", is_bool ? "int" : cgc_type(g, e->type),
+          name, cgc_bare(g, v));
+  if (n < CGC_WARP && cgc_buffer(g, b)->place == CGC_REGS) {
+    cg_line(&g->text, "%s = __shfl_sync(0xffffffffu, %s, lane & %lld);", name,
+            name, (long long)n - 1);
+  }
+  for (int64_t half = n / 2; half >= 1; half /= 2) {
+    const char *other =
+        F("__shfl_xor_sync(0xffffffffu, %s, %lld)", name, (long long)half);
+    cg_line(&g->text, "%s = %s;", name,
+            cgc_bare(g, combine(g, e->fold, e->type, name, other)));
+  }
+  return is_bool ? F("(%s != 0)", name) : name;
+}

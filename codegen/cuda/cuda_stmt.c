@@ -1,0 +1,174 @@
+/* cuda_stmt.c: statements outside of lane loops: all threads of the worker
+ * run them alike. */
+#include "codegen/cuda/cuda_impl.h"
+
+#define F(...) td_arena_printf(g->arena, __VA_ARGS__)
+
+/* Statements that unrolling may make of a loop nest: compiling takes longer
+ * than their number grows. */
+enum { UNROLL_MOST = 512 };
+
+void cgc_begin_stmt(cgc_t *g, const kir_stmt_t *s) {
+  enum { MOST = IX_MAX_RANK + 4 };
+  const kir_expr_t *roots[MOST];
+  uint32_t n = kir_stmt_expr_count(s);
+  TD_CHECK(g->task, n <= MOST, "%u expressions", n);
+  for (uint32_t i = 0; i < n; i++) roots[i] = kir_stmt_expr(s, i);
+  cgc_begin(g, roots, n);
+  for (uint32_t i = 0; i < n; i++) cgc_hoist_folds(g, roots[i]);
+}
+
+bool cgc_is_idle(cgc_t *g, const kir_stmt_t *s) {
+  if (s->kind == KIR_LET) {
+    return g->var_uses[s->var->id] == 0 ||
+           (s->value->type == TDSL_DTYPE_I64 &&
+            cgc_trait(g, s->value)->is_const);
+  }
+  return s->kind == KIR_STORE && s->buffer->space == KIR_REGISTER &&
+         !cgc_buffer(g, s->buffer)->is_read;
+}
+
+static const char *name_var(cgc_t *g, const kir_var_t *v) {
+  g->var_names[v->id] = cg_name(g->arena, "v", v->id, v->name);
+  return g->var_names[v->id];
+}
+
+void cgc_let(cgc_t *g, const kir_stmt_t *s) {
+  const char *v = cgc_expr(g, s->value);
+  cg_line(&g->text, "const %s %s = %s;", cgc_type(g, s->var->type),
+          name_var(g, s->var), cgc_bare(g, v));
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+/* A bound is evaluated once, before the loop. */
+static const char *fixed(cgc_t *g, const kir_expr_t *e) {
+  const char *text = cgc_expr(g, e);
+  if (strpbrk(text, " (") == NULL || cgc_trait(g, e)->is_const) return text;
+  uint32_t n = g->temps++;
+  cg_line(&g->text, "const long long t%u = %s;", n, cgc_bare(g, text));
+  return F("t%u", n);
+}
+
+static uint64_t copies(const kir_block_t *block) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < block->length; i++) {
+    const kir_stmt_t *s = block->data[i];
+    uint64_t times = 1;
+    if (s->kind == KIR_LOOP && s->loop == KIR_LOOP_UNROLL) {
+      times = (uint64_t)(s->hi->u.i64 - s->lo->u.i64) / (uint64_t)s->step + 1;
+    }
+    sum += times * (1 + copies(&s->body) + copies(&s->orelse));
+  }
+  return sum;
+}
+
+static void counted_loop(cgc_t *g, const kir_stmt_t *s) {
+  cgc_touch_t *bounds = cgc_touches(g);
+  cgc_touch_expr(g, s->lo, CGC_BY_ANY, bounds);
+  cgc_touch_expr(g, s->hi, CGC_BY_ANY, bounds);
+  cgc_sync_before(g, bounds);
+  cgc_begin_stmt(g, s);
+  const char *hi = fixed(g, s->hi);
+  const char *lo = cgc_bare(g, cgc_expr(g, s->lo));
+  const char *v = name_var(g, s->var);
+  /* waiting for what came before is done once, ahead of the loop; inside,
+   * the iteration before counts as well */
+  cgc_touch_t *inside = cgc_touches(g);
+  cgc_touch_stmt(g, s, inside);
+  cgc_sync_before(g, inside);
+  if (s->loop == KIR_LOOP_UNROLL) {
+    uint64_t span = (uint64_t)(s->hi->u.i64 - s->lo->u.i64);
+    uint64_t times = span / (uint64_t)s->step + 1;
+    if (times * copies(&s->body) <= UNROLL_MOST) {
+      cg_line(&g->text, "#pragma unroll");
+    }
+  }
+  const char *step = s->step == 1 ? F("%s++", v)
+                                  : F("%s += %s", v, cgc_int(g, s->step));
+  cg_open(&g->text, "for (long long %s = %s; %s < %s; %s) {", v, lo, v, hi,
+          step);
+  cgc_block(g, &s->body);
+  cg_close(&g->text, "}");
+}
+
+/* ---- conditions and stores ----------------------------------------------- */
+
+static cgc_touch_t *copy_of(cgc_t *g, const cgc_touch_t *t) {
+  cgc_touch_t *copy = cgc_touches(g);
+  cgc_add_touches(g, copy, t);
+  return copy;
+}
+
+static void emit_if(cgc_t *g, const kir_stmt_t *s) {
+  cgc_touch_t *own = cgc_touches(g);
+  cgc_touch_own(g, s, own);
+  cgc_sync_before(g, own);
+  cgc_begin_stmt(g, s);
+  const char *c = cgc_bare(g, cgc_expr(g, s->mask));
+  cgc_touch_t *before = copy_of(g, g->pending);
+  cg_open(&g->text, "if (%s) {", c);
+  cgc_block(g, &s->body);
+  cgc_touch_t *after = copy_of(g, g->pending);
+  if (s->orelse.length > 0) {
+    memcpy(g->pending, before, g->buffer_list.length * sizeof *before);
+    g->text.indent--;
+    cg_open(&g->text, "} else {");
+    cgc_block(g, &s->orelse);
+  } else {
+    cgc_add_touches(g, after, before);
+  }
+  cgc_add_touches(g, g->pending, after);
+  cg_close(&g->text, "}");
+}
+
+static void emit_store(cgc_t *g, const kir_stmt_t *s) {
+  cgc_touch_t *own = cgc_touches(g);
+  cgc_touch_own(g, s, own);
+  cgc_sync_before(g, own);
+  cgc_begin_stmt(g, s);
+  bool by_zero = g->is_warp && cgc_buffer(g, s->buffer)->place != CGC_REGS;
+  if (by_zero) cg_open(&g->text, "if (lane == 0) {");
+  cgc_put_store(g, s, cgc_expr(g, s->value));
+  if (by_zero) cg_close(&g->text, "}");
+}
+
+static void emit_let(cgc_t *g, const kir_stmt_t *s) {
+  cgc_touch_t *own = cgc_touches(g);
+  cgc_touch_own(g, s, own);
+  cgc_sync_before(g, own);
+  cgc_begin_stmt(g, s);
+  cgc_let(g, s);
+}
+
+static void emit_statement(cgc_t *g, const kir_stmt_t *s) {
+  switch (s->kind) {
+    case KIR_LOOP:
+      if (s->loop == KIR_LOOP_LANE) {
+        cgc_lane_loop(g, s);
+      } else {
+        TD_CHECK(g->task,
+                 s->loop == KIR_LOOP_SERIAL || s->loop == KIR_LOOP_UNROLL,
+                 "loop kind %d inside a kernel", (int)s->loop);
+        counted_loop(g, s);
+      }
+      return;
+    case KIR_IF: emit_if(g, s); return;
+    case KIR_LET: emit_let(g, s); return;
+    case KIR_STORE: emit_store(g, s); return;
+    case KIR_ALLOC: cgc_alloc(g, s->buffer); return;
+    case KIR_COMMENT: cg_comment(&g->text, td_str(s->text)); return;
+    case KIR_KIND_COUNT: break;
+  }
+  TD_ICE(g->task, "kernel statement %d", (int)s->kind);
+}
+
+void cgc_block(cgc_t *g, const kir_block_t *block) {
+  for (size_t i = 0; i < block->length; i++) {
+    const kir_stmt_t *s = block->data[i];
+    td_loc_t before = g->text.loc;
+    if (s->loc.line > 0) g->text.loc = s->loc;
+    if (!cgc_is_idle(g, s)) emit_statement(g, s);
+    g->text.loc = before;
+  }
+}

@@ -1,0 +1,112 @@
+/* cuda_sync.c: where the threads of a warp have to wait for each other.
+ *
+ * Threads of a warp need not run in step.  Two accesses of one buffer, one of
+ * them a store, need a __syncwarp in between unless one thread makes both:
+ * thread 0 in scalar code, or the thread that the last subscript names.
+ * `pending` holds what was touched since the last __syncwarp. */
+#include "codegen/cuda/cuda_impl.h"
+
+cgc_touch_t *cgc_touches(cgc_t *g) {
+  return TD_NEW_ARRAY(g->arena, cgc_touch_t, g->buffer_list.length + 1);
+}
+
+typedef struct collector {
+  cgc_t *g;
+  cgc_touch_t *out;
+  uint8_t who; /* 0: by subscripts */
+} collector_t;
+
+static void collect(void *user, const kir_expr_t *e) {
+  collector_t *c = user;
+  if (e->op != KIR_X_LOAD && e->op != KIR_X_FOLD) return;
+  const cgc_buffer_t *b = cgc_buffer(c->g, e->u.buffer);
+  if (b->place == CGC_REGS) return;
+  uint8_t who = c->who;
+  if (e->op == KIR_X_FOLD) who = CGC_BY_ANY;
+  if (who == 0) who = cgc_who(c->g, b->b, e->arg_count, e->args);
+  c->out[b->index].read |= who;
+}
+
+void cgc_touch_expr(cgc_t *g, const kir_expr_t *e, uint8_t who,
+                    cgc_touch_t *out) {
+  if (e == NULL) return;
+  collector_t c = {g, out, who};
+  kir_walker_t walker;
+  kir_walker_init(&walker, g->arena);
+  kir_walk_into(&walker, e, collect, &c);
+}
+
+/* Scalar stores to memory are made, and their values computed, by thread 0
+ * alone; everything else in scalar code by all threads. */
+void cgc_touch_own(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out) {
+  bool is_lanes = g->lanes > 0;
+  uint8_t who = is_lanes ? 0 : CGC_BY_ANY;
+  bool is_store = s->kind == KIR_STORE &&
+                  cgc_buffer(g, s->buffer)->place != CGC_REGS;
+  if (is_store && !is_lanes) who = CGC_BY_ZERO;
+  for (uint32_t i = 0; i < kir_stmt_expr_count(s); i++) {
+    cgc_touch_expr(g, kir_stmt_expr(s, i), who, out);
+  }
+  if (!is_store) return;
+  const cgc_buffer_t *b = cgc_buffer(g, s->buffer);
+  out[b->index].write |=
+      is_lanes ? cgc_who(g, b->b, s->sub_count, s->subs) : CGC_BY_ZERO;
+}
+
+static void touch_block(cgc_t *g, const kir_block_t *block, cgc_touch_t *out) {
+  for (size_t i = 0; i < block->length; i++) {
+    cgc_touch_stmt(g, block->data[i], out);
+  }
+}
+
+void cgc_touch_stmt(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out) {
+  bool is_lane_loop = s->kind == KIR_LOOP && s->loop == KIR_LOOP_LANE;
+  if (is_lane_loop) {
+    g->lanes = (uint32_t)s->hi->u.i64;
+    g->lane_var = s->var;
+  }
+  cgc_touch_own(g, s, out);
+  touch_block(g, &s->body, out);
+  touch_block(g, &s->orelse, out);
+  if (is_lane_loop) {
+    g->lanes = 0;
+    g->lane_var = NULL;
+  }
+}
+
+/* All of both by one thread an element. */
+static bool is_apart(uint8_t a, uint8_t b) {
+  if (a == 0 || b == 0) return true;
+  unsigned both = (unsigned)a | b;
+  return (both & CGC_BY_ANY) == 0 && (both & (both - 1)) == 0;
+}
+
+bool cgc_conflict(const cgc_t *g, const cgc_touch_t *before,
+                  const cgc_touch_t *after) {
+  for (size_t i = 0; i < g->buffer_list.length; i++) {
+    if (!is_apart(before[i].write, after[i].read) ||
+        !is_apart(before[i].read, after[i].write) ||
+        !is_apart(before[i].write, after[i].write)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void cgc_add_touches(const cgc_t *g, cgc_touch_t *to,
+                     const cgc_touch_t *from) {
+  for (size_t i = 0; i < g->buffer_list.length; i++) {
+    to[i].read |= from[i].read;
+    to[i].write |= from[i].write;
+  }
+}
+
+void cgc_sync_before(cgc_t *g, const cgc_touch_t *next) {
+  if (!g->is_warp) return;
+  if (cgc_conflict(g, g->pending, next)) {
+    cg_line(&g->text, "__syncwarp();");
+    memset(g->pending, 0,
+           g->buffer_list.length * sizeof *g->pending);
+  }
+  cgc_add_touches(g, g->pending, next);
+}

@@ -1,0 +1,77 @@
+/* api_cuda.c: see api_cuda.h. */
+#include "driver/api_cuda.h"
+
+#include "codegen/cuda/cuda.h"
+#include "runtime/cuda/cuda_nvrtc.h"
+
+enum { PART_BYTES = 32 * 1024 };
+
+void drv_cuda_text(drv_backend_t *b, const kir_kernel_t *const *kernels,
+                   uint32_t count, bool has_lines, td_buf_t *out,
+                   cgc_kernel_t *described) {
+  cgc_options_t options = {.has_lines = has_lines};
+  if (described == NULL) {
+    described = TD_NEW_ARRAY(b->c->arena, cgc_kernel_t, count + 1);
+  }
+  cgc_emit(b->c->task, b->c->arena, kernels, count, &options, out, described);
+}
+
+bool drv_cuda_code(drv_backend_t *b, const char *text, bool is_ptx,
+                   td_buf_t *out) {
+  rcuda_nvrtc_t nvrtc;
+  rcuda_code_t code;
+  rcuda_source_t source = {.text = text,
+                           .name = "dump",
+                           .arch = b->target->name,
+                           .has_lines = b->c->device.hal == DRV_HAL_SIM};
+  if (!rcuda_nvrtc_open(b->c->task, b->c->arena, &nvrtc)) return false;
+  bool ok = rcuda_compile(b->c->task, b->c->arena, &nvrtc, &source, &code);
+  if (ok && code.log[0] != '\0') {
+    /* text of ours that a compiler wonders about is a fault */
+    td_diag_t *d = td_diag(b->c->task, TD_B06, TD_NO_LOC,
+                           "NVRTC has remarks about our text");
+    td_diag_note(d, "%s", code.log);
+  }
+  if (ok && is_ptx) td_buf_put(out, code.ptx, code.ptx_bytes);
+  else if (ok) td_buf_put(out, code.cubin, code.cubin_bytes);
+  rcuda_nvrtc_close(&nvrtc);
+  return ok;
+}
+
+/* Kernels go into a module until its text is long; what goes where depends on
+ * the text alone. */
+void drv_payloads_cuda(drv_backend_t *b, drv_payloads_t *out) {
+  td_arena_t *arena = b->c->arena;
+  uint32_t n = b->kernels.count;
+  out->kernels = TD_NEW_ARRAY(arena, drv_payload_t, n + 1);
+  out->modules = TD_NEW_ARRAY(arena, plan_module_t, n + 1);
+  out->launches = TD_NEW_ARRAY(arena, cgc_kernel_t, n + 1);
+  b->c->task->stage = "emit-cuda";
+  td_buf_t text;
+  for (uint32_t k = 0; k < n;) {
+    uint32_t first = k;
+    size_t bytes = 0;
+    while (k < n && (k == first || bytes < PART_BYTES)) {
+      td_buf_init(&text, b->c->task);
+      kir_print(&text, b->kernels.kernels[k]);
+      bytes += text.length;
+      td_buf_free(&text);
+      k++;
+    }
+    td_buf_init(&text, b->c->task);
+    drv_cuda_text(b, (const kir_kernel_t *const *)b->kernels.kernels + first,
+                  k - first, b->c->device.hal == DRV_HAL_SIM, &text,
+                  out->launches + first);
+    plan_module_t *m = &out->modules[out->module_count];
+    m->name = td_arena_printf(arena, "m%u", out->module_count);
+    m->payload = PLAN_PAYLOAD_CUDA;
+    m->target = b->target->name;
+    m->bytes = text.length;
+    m->data = td_buf_finish(&text, arena);
+    for (uint32_t i = first; i < k; i++) {
+      out->kernels[i].module = out->module_count;
+      out->kernels[i].symbol = out->launches[i].symbol;
+    }
+    out->module_count++;
+  }
+}

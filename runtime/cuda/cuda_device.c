@@ -1,0 +1,338 @@
+/* cuda_device.c: see cuda_device.h.
+ *
+ * One stream, one context (the primary one, pushed for the time of a call, so
+ * that the calling thread's own is not disturbed), one lock over both.  What
+ * is queued runs in order, so scratch is shared by all launches.
+ *
+ * A fault inside a kernel shows at the next call that waits, and stays: the
+ * device is then of no more use, which every later call reports. */
+#include "runtime/cuda/cuda_impl.h"
+
+#include "runtime/base/vec.h"
+
+enum {
+  BLOCKS_A_SM = 32,          /* more are not started: workers take turns */
+  LINE = 64,
+  MOST_REPORTS = 4,
+};
+static const size_t scratch_most = (size_t)512 << 20;
+
+/* ---- calls --------------------------------------------------------------- */
+
+_Noreturn void rcuda_fail(rcuda_gpu_t *d, td_task_t *task, int code,
+                          const char *what) {
+  const char *name = NULL, *text = NULL;
+  if (d->driver.error_name(code, &name) != 0) name = NULL;
+  if (d->driver.error_text(code, &text) != 0) text = NULL;
+  td_buf_t out;
+  td_buf_init(&out, task);
+  td_buf_printf(&out, "%s: %s: %s (%s, %d)", d->base.vtable->name, what,
+                text != NULL ? text : "unknown error",
+                name != NULL ? name : "no name", code);
+  size_t count = d->report_count != NULL ? d->report_count() : 0;
+  for (size_t i = 0; i < count && i < MOST_REPORTS; i++) {
+    td_buf_printf(&out, "\n%s", d->report_get(i));
+  }
+  const char *message = td_buf_finish(&out, &task->arena);
+  bool is_memory = code == RCUDA_OUT_OF_MEMORY;
+  td_raise(task, is_memory ? TDSL_STATUS_OUT_OF_MEMORY : TDSL_STATUS_INTERNAL,
+           "%s", message);
+}
+
+void rcuda_enter(rcuda_gpu_t *d) {
+  td_mutex_lock(&d->lock);
+  (void)d->driver.context_push(d->context);
+}
+
+void rcuda_leave(rcuda_gpu_t *d) {
+  rcuda_ctx_t *popped = NULL;
+  (void)d->driver.context_pop(&popped);
+  td_mutex_unlock(&d->lock);
+}
+
+/* Ends a call: leaves, and fails if it did not go well. */
+static bool end_call(rcuda_gpu_t *d, td_task_t *task, int code,
+                     const char *what) {
+  rcuda_leave(d);
+  if (code != RCUDA_SUCCESS) rcuda_fail(d, task, code, what);
+  return true;
+}
+
+static rcuda_gpu_t *self_of(hal_device_t *device) {
+  return (rcuda_gpu_t *)(void *)device;
+}
+
+/* Device addresses are kept as pointers nobody follows. */
+static rcuda_ptr_t address_of(const void *p) {
+  return (rcuda_ptr_t)(uintptr_t)p;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static void *device_alloc(hal_device_t *device, size_t bytes) {
+  rcuda_gpu_t *d = self_of(device);
+  rcuda_ptr_t p = 0;
+  rcuda_enter(d);
+  int code = d->driver.memory_alloc(&p, bytes == 0 ? LINE : bytes);
+  rcuda_leave(d);
+  return code == RCUDA_SUCCESS ? (void *)(uintptr_t)p : NULL;
+}
+
+static void device_free(hal_device_t *device, void *data) {
+  rcuda_gpu_t *d = self_of(device);
+  if (data == NULL) return;
+  rcuda_enter(d);
+  (void)d->driver.memory_free(address_of(data));
+  rcuda_leave(d);
+}
+
+static bool device_copy(hal_device_t *device, td_task_t *task, void *to,
+                        const void *from, size_t bytes) {
+  rcuda_gpu_t *d = self_of(device);
+  if (bytes == 0) return true;
+  rcuda_enter(d);
+  int code = d->driver.copy_inside(address_of(to), address_of(from), bytes,
+                                   d->stream);
+  return end_call(d, task, code, "copying");
+}
+
+static bool device_upload(hal_device_t *device, td_task_t *task, void *to,
+                          const void *from, size_t bytes) {
+  rcuda_gpu_t *d = self_of(device);
+  if (bytes == 0) return true;
+  rcuda_enter(d);
+  int code =
+      d->driver.copy_to_device(address_of(to), from, bytes, d->stream);
+  /* the caller may reuse its memory at once */
+  if (code == RCUDA_SUCCESS) code = d->driver.stream_wait(d->stream);
+  return end_call(d, task, code, "copying to the device");
+}
+
+static bool device_download(hal_device_t *device, td_task_t *task, void *to,
+                            const void *from, size_t bytes) {
+  rcuda_gpu_t *d = self_of(device);
+  if (bytes == 0) return true;
+  rcuda_enter(d);
+  int code = d->driver.copy_to_host(to, address_of(from), bytes, d->stream);
+  if (code == RCUDA_SUCCESS) code = d->driver.stream_wait(d->stream);
+  return end_call(d, task, code, "copying from the device");
+}
+
+static bool device_fill(hal_device_t *device, td_task_t *task, void *to,
+                        int byte, size_t bytes) {
+  rcuda_gpu_t *d = self_of(device);
+  if (bytes == 0) return true;
+  rcuda_enter(d);
+  int code = d->driver.fill_bytes(address_of(to), (unsigned char)byte, bytes,
+                                  d->stream);
+  return end_call(d, task, code, "filling");
+}
+
+static bool device_wait(hal_device_t *device, td_task_t *task) {
+  rcuda_gpu_t *d = self_of(device);
+  rcuda_enter(d);
+  int code = d->driver.stream_wait(d->stream);
+  return end_call(d, task, code,
+                  d->last_kernel != NULL ? d->last_kernel : "waiting");
+}
+
+/* ---- launches ------------------------------------------------------------ */
+
+/* Scratch for all workers; the old one may still be in use by what is
+ * queued, which freeing waits for. */
+static int grow_scratch(rcuda_gpu_t *d, size_t bytes) {
+  if (bytes <= d->scratch_bytes) return RCUDA_SUCCESS;
+  if (d->scratch != 0) (void)d->driver.memory_free(d->scratch);
+  d->scratch = 0;
+  d->scratch_bytes = 0;
+  int code = d->driver.memory_alloc(&d->scratch, bytes);
+  if (code == RCUDA_SUCCESS) d->scratch_bytes = bytes;
+  return code;
+}
+
+/* How many block iterations run at a time, and in how many blocks. */
+static void shape_grid(const rcuda_gpu_t *d, const hal_launch_t *l,
+                       size_t stride, rcuda_grid_t *out) {
+  int64_t each = l->kernel->workers;
+  int64_t blocks = (l->block_count - 1) / each + 1;
+  int64_t most = (int64_t)d->sm_count * BLOCKS_A_SM;
+  if (blocks > most) blocks = most;
+  out->workers = blocks * each;
+  if (out->workers > l->block_count) out->workers = l->block_count;
+  if (stride > 0) {
+    int64_t fit = (int64_t)(scratch_most / stride);
+    if (fit < 1) fit = 1;
+    if (out->workers > fit) out->workers = fit;
+  }
+  out->blocks = (unsigned)((out->workers - 1) / each + 1);
+}
+
+static int launch_kernel(rcuda_gpu_t *d, hal_program_t *program,
+                         const hal_launch_t *l) {
+  const plan_kernel_t *k = l->kernel;
+  rcuda_grid_t grid;
+  rcuda_args_t *args = &program->args;
+  int64_t stride = (int64_t)((l->scratch_bytes + LINE - 1) / LINE * LINE);
+  shape_grid(d, l, (size_t)stride, &grid);
+  int code = RCUDA_SUCCESS;
+  if (stride > 0) {
+    code = grow_scratch(d, (size_t)stride * (size_t)grid.workers);
+  }
+  if (code != RCUDA_SUCCESS) return code;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < k->buffer_count; i++) {
+    args->values[n++] = address_of(l->buffers[i]);
+  }
+  for (uint32_t i = 0; i < k->scalar_count; i++) {
+    args->values[n++] = (uint64_t)l->scalars[i];
+  }
+  args->values[n++] = d->scratch;
+  args->values[n++] = (uint64_t)stride;
+  args->values[n++] = (uint64_t)grid.workers;
+  args->values[n++] = (uint64_t)l->block_count;
+  for (uint32_t i = 0; i < n; i++) args->pointers[i] = &args->values[i];
+  bool is_warps = k->threads != k->workers;
+  return d->driver.launch(program->kernels[l->kernel_index], grid.blocks, 1, 1,
+                          is_warps ? 32 : k->threads,
+                          is_warps ? k->workers : 1, 1, 0, d->stream,
+                          args->pointers, NULL);
+}
+
+static bool device_launch(hal_device_t *device, hal_program_t *program,
+                          td_task_t *task, const hal_launch_t *launch) {
+  rcuda_gpu_t *d = self_of(device);
+  if (launch->block_count <= 0) return true;
+  rcuda_enter(d);
+  d->last_kernel = launch->kernel->name;
+  int code = launch_kernel(d, program, launch);
+  return end_call(d, task, code, launch->kernel->name);
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+static void device_destroy(hal_device_t *device) {
+  if (device == NULL) return;
+  rcuda_gpu_t *d = self_of(device);
+  tdsl_allocator_t allocator = d->allocator;
+  if (d->context != NULL) {
+    rcuda_enter(d);
+    if (d->scratch != 0) (void)d->driver.memory_free(d->scratch);
+    if (d->stream != NULL) (void)d->driver.stream_destroy(d->stream);
+    rcuda_leave(d);
+    (void)d->driver.context_release(d->ordinal);
+  }
+  if (d->driver.library != NULL) rcuda_driver_close(&d->driver);
+  if (d->has_lock) td_mutex_free(&d->lock);
+  (void)allocator.function(d, sizeof *d, 0, allocator.user);
+}
+
+static const hal_vtable_t vtables[2] = {
+#define TABLE(text)                                                       \
+  {.name = text, .alloc = device_alloc, .free = device_free,              \
+   .copy = device_copy, .upload = device_upload,                          \
+   .download = device_download, .fill = device_fill, .load = rcuda_load,  \
+   .unload = rcuda_unload, .launch = device_launch, .wait = device_wait,  \
+   .destroy = device_destroy, .shares_host_memory = false}
+    TABLE("cuda"), TABLE("sim"),
+#undef TABLE
+};
+
+uint32_t rcuda_device_sm(const hal_device_t *device) {
+  return ((const rcuda_gpu_t *)(const void *)device)->sm;
+}
+
+const char *rcuda_device_name(const hal_device_t *device) {
+  return ((const rcuda_gpu_t *)(const void *)device)->name;
+}
+
+static bool refuse(td_task_t *task, rcuda_gpu_t *d, int code,
+                   const char *what) {
+  const char *text = NULL;
+  if (d->driver.error_text(code, &text) != 0 || text == NULL) {
+    text = "unknown error";
+  }
+  bool is_none = code == RCUDA_STUB_LIBRARY || code == RCUDA_NO_DEVICE;
+  td_diag_t *diag =
+      td_diag(task, TD_B04, TD_NO_LOC, "%s: %s: %s (%d)",
+              d->base.vtable->name, what,
+              is_none ? "there is no GPU here" : text, code);
+  td_diag_note(diag, "the driver's library is %s", d->driver.path);
+  if (code == RCUDA_STUB_LIBRARY) {
+    td_diag_note(diag, "it is the toolkit's, for linking only");
+  }
+  td_diag_help(diag, "--device sim runs the same code without a GPU");
+  return false;
+}
+
+static bool configure(td_task_t *task, rcuda_gpu_t *d, const char *items) {
+  void *at = td_os_dlsym(d->driver.library, RCUDA_SIM_CONFIGURE);
+  rcuda_sim_configure_t set = NULL;
+  memcpy(&set, &at, sizeof at);
+  at = td_os_dlsym(d->driver.library, RCUDA_SIM_REPORT_COUNT);
+  memcpy(&d->report_count, &at, sizeof at);
+  at = td_os_dlsym(d->driver.library, RCUDA_SIM_REPORT_GET);
+  memcpy(&d->report_get, &at, sizeof at);
+  if (d->report_get == NULL) d->report_count = NULL;
+  if (items == NULL) return true;
+  if (set != NULL && set(items) == 0) return true;
+  td_diag(task, TD_B04, TD_NO_LOC, "%s does not take \"%s\"", d->driver.path,
+          items);
+  return false;
+}
+
+static bool open_context(td_task_t *task, rcuda_gpu_t *d,
+                         uint32_t ordinal) {
+  int count = 0, major = 0, minor = 0, sms = 0;
+  int code = d->driver.init(0);
+  if (code != 0) return refuse(task, d, code, "starting the driver");
+  code = d->driver.device_count(&count);
+  if (code == 0 && count < 1) code = RCUDA_NO_DEVICE;
+  if (code != 0) return refuse(task, d, code, "counting devices");
+  if (ordinal >= (uint32_t)count) {
+    td_diag(task, TD_B04, TD_NO_LOC,
+            "%s: there is no device %u, the last one is %d",
+            d->base.vtable->name, ordinal, count - 1);
+    return false;
+  }
+  code = d->driver.device_get(&d->ordinal, (int)ordinal);
+  if (code == 0) {
+    code = d->driver.device_name(d->name, sizeof d->name, d->ordinal);
+  }
+  const int wanted[3] = {RCUDA_DEV_CC_MAJOR, RCUDA_DEV_CC_MINOR,
+                         RCUDA_DEV_SM_COUNT};
+  int *const places[3] = {&major, &minor, &sms};
+  for (int i = 0; code == 0 && i < 3; i++) {
+    code = d->driver.device_attribute(places[i], wanted[i], d->ordinal);
+  }
+  if (code != 0) return refuse(task, d, code, "asking for its attributes");
+  d->sm = (uint32_t)(major * 10 + minor);
+  d->sm_count = sms < 1 ? 1 : (uint32_t)sms;
+  code = d->driver.context_retain(&d->context, d->ordinal);
+  if (code != 0) return refuse(task, d, code, "making a context");
+  rcuda_enter(d);
+  code = d->driver.stream_create(&d->stream, RCUDA_STREAM_NON_BLOCKING);
+  rcuda_leave(d);
+  return code == 0 || refuse(task, d, code, "making a stream");
+}
+
+hal_device_t *rcuda_device_create(td_task_t *task,
+                                  const rcuda_device_desc_t *desc) {
+  const tdsl_allocator_t *a = &task->host.allocator;
+  rcuda_gpu_t *d = a->function(NULL, 0, sizeof *d, a->user);
+  if (d == NULL) {
+    td_raise(task, TDSL_STATUS_OUT_OF_MEMORY, "no memory for the device");
+  }
+  memset(d, 0, sizeof *d);
+  d->base.vtable = &vtables[desc->simulated != NULL];
+  d->allocator = *a;
+  d->has_lock = td_mutex_init(&d->lock);
+  /* the path is needed for messages while the device is being opened */
+  if (d->has_lock &&
+      rcuda_driver_open(task, &task->arena, desc->library, &d->driver) &&
+      configure(task, d, desc->simulated) &&
+      open_context(task, d, desc->ordinal)) {
+    return &d->base;
+  }
+  device_destroy(&d->base);
+  return NULL;
+}

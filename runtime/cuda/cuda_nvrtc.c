@@ -1,0 +1,153 @@
+/* cuda_nvrtc.c: see cuda_nvrtc.h.
+ *
+ * Flags are few and fixed: the text defines the arithmetic, so products and
+ * sums are not contracted and nothing is approximated behind its back.  The
+ * log of a success is kept too: for text that we wrote it has to be empty. */
+#include "runtime/cuda/cuda_nvrtc.h"
+
+#include "runtime/hal/bind.h"
+
+enum { MOST_ARCHS = 64, MOST_NOTES = 12 };
+
+/* ---- architectures ------------------------------------------------------- */
+
+/* "sm_90a" -> 90 */
+static int number_of(const char *arch) {
+  int n = 0;
+  for (const char *at = arch; *at != '\0'; at++) {
+    if (*at >= '0' && *at <= '9') n = n * 10 + (*at - '0');
+  }
+  return n;
+}
+
+/* `want`, or the newest architecture known that is not newer. */
+static const char *pick_arch(td_arena_t *arena, const rcuda_nvrtc_t *nvrtc,
+                             const char *want) {
+  int count = 0, list[MOST_ARCHS] = {0}, best = 0, n = number_of(want);
+  if (nvrtc->arch_count(&count) != 0 || count < 1 || count > MOST_ARCHS ||
+      nvrtc->archs(list) != 0) {
+    return want;
+  }
+  for (int i = 0; i < count; i++) {
+    if (list[i] == n) return want;
+    if (list[i] < n && list[i] > best) best = list[i];
+  }
+  return best == 0 ? want : td_arena_printf(arena, "sm_%d", best);
+}
+
+/* ---- the log ------------------------------------------------------------- */
+
+/* The file and line in "/tdsl/llama.tdsl(12): error: ...". */
+static td_loc_t place_of(const rcuda_source_t *source, td_str_t line) {
+  static const char root[] = "/tdsl/";
+  td_loc_t none = {0};
+  size_t start = sizeof root - 1, end = start;
+  if (source->plan == NULL || !td_str_starts(line, root)) return none;
+  while (end < line.length && line.data[end] != '(') end++;
+  td_str_t name = td_str_n(line.data + start, end - start);
+  uint32_t number = 0;
+  for (size_t i = end + 1; i < line.length && line.data[i] != ')'; i++) {
+    if (line.data[i] < '0' || line.data[i] > '9' || number > 1u << 24) {
+      return none;
+    }
+    number = number * 10 + (uint32_t)(line.data[i] - '0');
+  }
+  for (uint32_t f = 0; f < source->plan->file_count; f++) {
+    td_str_t path = td_str(source->plan->files[f]);
+    if (path.length >= name.length && name.length > 0 &&
+        memcmp(path.data + path.length - name.length, name.data,
+               name.length) == 0) {
+      td_loc_t loc = {.file = f + 1, .line = number, .column = 1,
+                      .end_line = number, .end_column = 1};
+      return loc;
+    }
+  }
+  return none;
+}
+
+static td_str_t next_line(const char **at) {
+  const char *end = strchr(*at, '\n');
+  size_t n = end != NULL ? (size_t)(end - *at) : strlen(*at);
+  td_str_t line = td_str_n(*at, n);
+  *at += n + (end != NULL);
+  return line;
+}
+
+static void report(td_task_t *task, const rcuda_nvrtc_t *nvrtc,
+                   const rcuda_source_t *source, int code, const char *log) {
+  td_loc_t loc = {0};
+  for (const char *at = log; *at != '\0' && loc.line == 0;) {
+    loc = place_of(source, next_line(&at));
+  }
+  if (loc.line > 0) loc = hal_locate(task, source->plan, loc);
+  td_diag_t *d =
+      td_diag(task, TD_B06, loc, "NVRTC refuses module %s for %s: %s (%d)",
+              source->name, source->arch, nvrtc->error_text(code), code);
+  uint32_t notes = 0;
+  for (const char *at = log; *at != '\0' && notes < MOST_NOTES;) {
+    td_str_t line = next_line(&at);
+    if (line.length == 0) continue;
+    td_diag_note(d, "%.*s", TD_STR_ARG(line));
+    notes++;
+  }
+}
+
+/* ---- compiling ----------------------------------------------------------- */
+
+typedef struct job {
+  const rcuda_nvrtc_t *nvrtc;
+  rcuda_program_t *program;
+} job_t;
+
+static void drop_program(void *arg) {
+  job_t *j = arg;
+  if (j->program != NULL) (void)j->nvrtc->destroy(&j->program);
+}
+
+static const char *read_log(td_arena_t *arena, job_t *j) {
+  size_t bytes = 0;
+  if (j->nvrtc->log_bytes(j->program, &bytes) != 0 || bytes <= 1) return "";
+  char *log = td_arena_alloc(arena, bytes + 1);
+  if (j->nvrtc->log(j->program, log) != 0) return "";
+  return log;
+}
+
+static int read_code(td_arena_t *arena, job_t *j, rcuda_code_t *out) {
+  int code = j->nvrtc->ptx_bytes(j->program, &out->ptx_bytes);
+  if (code != 0) return code;
+  char *ptx = td_arena_alloc(arena, out->ptx_bytes + 1);
+  code = j->nvrtc->ptx(j->program, ptx);
+  if (code != 0) return code;
+  if (out->ptx_bytes > 0) out->ptx_bytes--; /* its NUL */
+  out->ptx = ptx;
+  code = j->nvrtc->cubin_bytes(j->program, &out->cubin_bytes);
+  if (code != 0 || out->cubin_bytes == 0) return code;
+  void *cubin = td_arena_alloc(arena, out->cubin_bytes);
+  out->cubin = cubin;
+  return j->nvrtc->cubin(j->program, cubin);
+}
+
+bool rcuda_compile(td_task_t *task, td_arena_t *arena,
+                   const rcuda_nvrtc_t *nvrtc, const rcuda_source_t *source,
+                   rcuda_code_t *out) {
+  job_t *j = TD_NEW(arena, job_t);
+  memset(out, 0, sizeof *out);
+  out->log = "";
+  out->arch = pick_arch(arena, nvrtc, source->arch);
+  j->nvrtc = nvrtc;
+  const char *options[4] = {
+      td_arena_printf(arena, "-arch=%s", out->arch), "-std=c++17",
+      "--fmad=false", "-lineinfo"};
+  td_defer(task, drop_program, j);
+  int code = nvrtc->create(&j->program, source->text, source->name, 0, NULL,
+                           NULL);
+  if (code == 0) {
+    code = nvrtc->compile(j->program, source->has_lines ? 4 : 3, options);
+    out->log = read_log(arena, j);
+    if (code == 0) code = read_code(arena, j, out);
+  }
+  td_undefer(task, true);
+  if (code == 0) return true;
+  report(task, nvrtc, source, code, out->log);
+  return false;
+}

@@ -1,0 +1,203 @@
+/* cuda_program.c: from a plan's CUDA C to kernels that can be launched.
+ *
+ * NVRTC makes machine code and PTX of each module.  The driver gets the
+ * machine code; if it says that it is none for this device, the PTX, which it
+ * compiles itself; if that is too new for it, the error says which of toolkit
+ * and driver is behind. */
+#include "runtime/cuda/cuda_impl.h"
+
+#include "runtime/cuda/cuda_nvrtc.h"
+
+enum { LOG_BYTES = 8192, EXTRA_ARGS = 4 };
+
+/* ---- one module ---------------------------------------------------------- */
+
+static int load_image(rcuda_gpu_t *d, const void *image, char *log,
+                      rcuda_module_t **out) {
+  int options[2] = {RCUDA_JIT_ERROR_LOG, RCUDA_JIT_ERROR_LOG_BYTES};
+  void *values[2] = {log, (void *)(uintptr_t)LOG_BYTES};
+  log[0] = '\0';
+  return d->driver.module_load(out, image, 2, options, values);
+}
+
+/* The image does not suit this device, which another form may. */
+static bool is_unsuited(int code) {
+  return code == RCUDA_INVALID_IMAGE || code == RCUDA_NO_BINARY_FOR_GPU ||
+         code == RCUDA_INVALID_PTX || code == RCUDA_UNSUPPORTED_PTX_VERSION;
+}
+
+static void explain(rcuda_gpu_t *d, td_task_t *task, const plan_module_t *m,
+                    const rcuda_code_t *code, int result, const char *log) {
+  const char *text = NULL;
+  if (d->driver.error_text(result, &text) != 0) text = "unknown error";
+  td_diag_t *diag = td_diag(task, TD_B06, TD_NO_LOC,
+                            "%s: module %s, made for %s, is refused: %s (%d)",
+                            d->base.vtable->name, m->name, code->arch, text,
+                            result);
+  if (result == RCUDA_UNSUPPORTED_PTX_VERSION) {
+    int version = 0;
+    (void)d->driver.driver_version(&version);
+    td_diag_note(diag, "the driver (CUDA %d.%d) is older than NVRTC's PTX: "
+                       "take a newer driver, or an older toolkit",
+                 version / 1000, version % 1000 / 10);
+  }
+  if (log[0] != '\0') td_diag_note(diag, "%s", log);
+}
+
+static bool load_module(rcuda_gpu_t *d, td_task_t *task,
+                        const plan_module_t *m, const rcuda_code_t *code,
+                        rcuda_module_t **out) {
+  char *log = td_arena_alloc(&task->arena, LOG_BYTES + 1);
+  int result = RCUDA_NO_BINARY_FOR_GPU;
+  rcuda_enter(d);
+  if (code->cubin_bytes > 0) result = load_image(d, code->cubin, log, out);
+  if (is_unsuited(result)) result = load_image(d, code->ptx, log, out);
+  rcuda_leave(d);
+  if (result == RCUDA_SUCCESS) return true;
+  *out = NULL;
+  if (!is_unsuited(result)) rcuda_fail(d, task, result, "loading kernels");
+  explain(d, task, m, code, result, log);
+  return false;
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+static bool compile_modules(rcuda_gpu_t *d, td_task_t *task,
+                            const plan_t *plan, const rcuda_nvrtc_t *nvrtc,
+                            hal_program_t *p) {
+  for (uint32_t m = 0; m < plan->module_count; m++) {
+    const plan_module_t *module = &plan->modules[m];
+    td_arena_t arena; /* code is large and needed for a moment */
+    td_arena_init(&arena, task);
+    rcuda_code_t code;
+    rcuda_source_t source = {
+        .text = td_arena_strndup(&arena, module->data, module->bytes),
+        .name = module->name,
+        .arch = module->target,
+        .has_lines = d->report_get != NULL,
+        .plan = plan};
+    if (!rcuda_compile(task, &arena, nvrtc, &source, &code) ||
+        !load_module(d, task, module, &code, &p->modules[m])) {
+      return false;
+    }
+    td_arena_free_all(&arena);
+  }
+  return true;
+}
+
+static bool find_kernels(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
+                         hal_program_t *p) {
+  for (uint32_t k = 0; k < plan->kernel_count; k++) {
+    const plan_kernel_t *kernel = &plan->kernels[k];
+    rcuda_enter(d);
+    int code = d->driver.module_function(
+        &p->kernels[k], p->modules[kernel->module], kernel->symbol);
+    rcuda_leave(d);
+    if (code == RCUDA_SUCCESS) continue;
+    td_diag(task, TD_B06, TD_NO_LOC, "%s: module %s has no kernel %s",
+            d->base.vtable->name, plan->modules[kernel->module].name,
+            kernel->symbol);
+    return false;
+  }
+  return true;
+}
+
+static bool check_plan(td_task_t *task, const plan_t *plan) {
+  for (uint32_t m = 0; m < plan->module_count; m++) {
+    if (plan->modules[m].payload == PLAN_PAYLOAD_CUDA &&
+        plan->modules[m].target != NULL) {
+      continue;
+    }
+    td_diag(task, TD_B06, TD_NO_LOC, "module %s is no CUDA C",
+            plan->modules[m].name);
+    return false;
+  }
+  for (uint32_t k = 0; k < plan->kernel_count; k++) {
+    const plan_kernel_t *kernel = &plan->kernels[k];
+    bool is_good = kernel->workers >= 1 &&
+                   (kernel->threads == kernel->workers ||
+                    kernel->threads == 32 * kernel->workers) &&
+                   kernel->threads <= 1024;
+    if (is_good) continue;
+    td_diag(task, TD_B06, TD_NO_LOC, "kernel %s has no launch geometry",
+            kernel->name);
+    return false;
+  }
+  return true;
+}
+
+/* One allocation: the tables follow the struct. */
+static hal_program_t *new_program(rcuda_gpu_t *d, const plan_t *plan) {
+  size_t args = 0;
+  for (uint32_t k = 0; k < plan->kernel_count; k++) {
+    size_t n = (size_t)plan->kernels[k].buffer_count +
+               plan->kernels[k].scalar_count + EXTRA_ARGS;
+    if (n > args) args = n;
+  }
+  size_t pointers =
+      (size_t)plan->module_count + plan->kernel_count + args;
+  size_t bytes = sizeof(hal_program_t) + args * sizeof(uint64_t) +
+                 pointers * sizeof(void *);
+  char *data =
+      d->allocator.function(NULL, 0, bytes, d->allocator.user);
+  if (data == NULL) return NULL;
+  memset(data, 0, bytes);
+  hal_program_t *p = (hal_program_t *)(void *)data;
+  p->bytes = bytes;
+  p->module_count = plan->module_count;
+  p->args.values = (uint64_t *)(void *)(p + 1);
+  p->args.pointers = (void **)(void *)(p->args.values + args);
+  p->modules = (rcuda_module_t **)(void *)(p->args.pointers + args);
+  p->kernels = (rcuda_func_t **)(void *)(p->modules + plan->module_count);
+  return p;
+}
+
+typedef struct loading {
+  rcuda_gpu_t *d;
+  hal_program_t *program;
+  rcuda_nvrtc_t nvrtc;
+} loading_t;
+
+static void drop_loading(void *arg) {
+  loading_t *l = arg;
+  if (l->nvrtc.library != NULL) rcuda_nvrtc_close(&l->nvrtc);
+  rcuda_unload(&l->d->base, l->program);
+}
+
+hal_program_t *rcuda_load(hal_device_t *device, td_task_t *task,
+                          const plan_t *plan) {
+  loading_t *l = TD_NEW(&task->arena, loading_t);
+  l->d = (rcuda_gpu_t *)(void *)device;
+  if (!check_plan(task, plan)) return NULL;
+  td_defer(task, drop_loading, l);
+  l->program = new_program(l->d, plan);
+  if (l->program == NULL) {
+    td_raise(task, TDSL_STATUS_OUT_OF_MEMORY, "no memory for the kernels");
+  }
+  bool ok = true;
+  if (plan->module_count > 0) {
+    ok = rcuda_nvrtc_open(task, &task->arena, &l->nvrtc) &&
+         compile_modules(l->d, task, plan, &l->nvrtc, l->program) &&
+         find_kernels(l->d, task, plan, l->program);
+  }
+  hal_program_t *p = l->program;
+  if (ok) l->program = NULL; /* what is left is closed */
+  td_undefer(task, true);
+  return ok ? p : NULL;
+}
+
+void rcuda_unload(hal_device_t *device, hal_program_t *program) {
+  rcuda_gpu_t *d = (rcuda_gpu_t *)(void *)device;
+  if (program == NULL) return;
+  rcuda_enter(d);
+  (void)d->driver.stream_wait(d->stream);
+  for (uint32_t m = 0; m < program->module_count; m++) {
+    if (program->modules[m] != NULL) {
+      (void)d->driver.module_unload(program->modules[m]);
+    }
+  }
+  d->last_kernel = NULL;
+  rcuda_leave(d);
+  (void)d->allocator.function(program, program->bytes, 0,
+                              d->allocator.user);
+}
