@@ -16,9 +16,10 @@
 #include "passes/tensor/group_kernels.h"
 
 #include "passes/tensor/tensor.h"
+#include "runtime/base/num.h"
 
 enum {
-  SCRATCH_LIMIT = 512 * 1024,
+  SCRATCH_LIMIT = 1024 * 1024, /* half of a core's second cache */
   GROUP_LIMIT = 24,
   OPERATION_LIMIT = 1500, /* of a kernel: code costs more than linear time */
 };
@@ -108,7 +109,7 @@ static void check_reads(join_t *j, tir_node_t *reader) {
 
 /* Largest bytes of one block's part of a value; INT64_MAX if unknown. */
 static int64_t scratch_of(const tir_value_t *v, uint32_t prefix) {
-  int64_t bytes = 8;
+  int64_t bytes = (int64_t)td_dtype_bytes(v->dtype);
   for (uint32_t d = prefix; d < v->rank; d++) {
     int64_t lo, hi;
     if (!ix_interval(v->dims[d], &lo, &hi) ||

@@ -565,6 +565,20 @@ static void build(product_t *p) {
   epilogue(p, block);
 }
 
+static void describe(product_t *p) {
+  tile_t *t = p->t;
+  tile_note(t, "matrix product with what follows it: %s", tile_describe(t));
+  tile_note(t, "rows %s, columns %s, depth %s",
+            ix_text(t->arena, p->m.extent), ix_text(t->arena, p->n.extent),
+            ix_text(t->arena, p->k.extent));
+  tile_note(t,
+            "a block makes %lld x %lld, %lld of the depth at a time; %lld x "
+            "%lld stay in registers (row of %s, or all there is)",
+            (long long)p->mc, (long long)p->nc, (long long)p->kc,
+            (long long)p->mr, (long long)p->nr, t->target->name);
+  tile_note(t, "each sum adds its products left to right, with one rounding");
+}
+
 bool tile_lower_contraction(tile_t *t) {
   product_t p = {.t = t, .node = t->nodes[0]};
   if (p.node->kind != TIR_MAP) return false;
@@ -582,6 +596,7 @@ bool tile_lower_contraction(tile_t *t) {
   flat_group_t *groups[3] = {&p.m, &p.n, &p.k};
   p.a = flat_rewrite(t, groups, 3, p.a);
   p.b = flat_rewrite(t, groups, 3, p.b);
+  describe(&p);
   build(&p);
   return true;
 }

@@ -53,7 +53,7 @@ static void count_loads(void *user, tir_expr_t *e) {
 static strategy_t choose(tile_t *t, const tir_node_t *n, uint32_t prefix) {
   uint32_t par = parallel_count(n);
   if (n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN) {
-    return BY_SCALAR;
+    return BY_ROW; /* twice: the value, then its place */
   }
   bool has_out = par > prefix;
   bool is_sum =
@@ -372,6 +372,10 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
     tile_chunks(t, block, last->name, s->last, map_chunk, s);
     return;
   }
+  if (n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN) {
+    reduce_position(t, s, block);
+    return;
+  }
   switch (choose(t, n, s->prefix)) {
     case BY_ROW: reduce_by_row(t, s, block); return;
     case BY_OUTPUT:
@@ -382,13 +386,7 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
       block = serial_loops(t, s, block, s->prefix, s->par - 1);
       tile_chunks(t, block, last->name, s->last, column_chunk, s);
       return;
-    case BY_SCALAR:
-      if (n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN) {
-        reduce_position(t, s, block);
-      } else {
-        reduce_scalar(t, s, block);
-      }
-      return;
+    case BY_SCALAR: reduce_scalar(t, s, block); return;
   }
 }
 
@@ -401,6 +399,24 @@ static bool keeps_last(tile_t *t, const tir_node_t *n, uint32_t par) {
   if (n->reduce == TIR_REDUCE_NONE) return true;
   strategy_t s = choose(t, n, par - 1);
   return s == BY_OUTPUT || s == BY_COLUMN;
+}
+
+static void describe(tile_t *t, const nest_t *states, uint32_t prefix) {
+  static const char *const ways[] = {
+      [BY_OUTPUT] = "lanes over outputs, terms left to right",
+      [BY_ROW] = "lanes over terms, folded by halves",
+      [BY_COLUMN] = "lanes over outputs, 16 partial results each, folded by "
+                    "halves",
+      [BY_SCALAR] = "terms left to right"};
+  tile_note(t, "%s: %s", t->node_count > 1 ? "rows" : "one formula",
+            tile_describe(t));
+  tile_note(t, "blocks over the first %u of the parallel indices", prefix);
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_node_t *n = states[k].node;
+    if (n->reduce == TIR_REDUCE_NONE) continue;
+    tile_note(t, "%s: %s", n->outs[0]->name,
+              ways[choose(t, n, prefix)]);
+  }
 }
 
 void tile_lower_nest(tile_t *t, uint32_t prefix) {
@@ -417,6 +433,7 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
     states[k].prefix = prefix;
     states[k].par = parallel_count(t->nodes[k]);
   }
+  describe(t, states, prefix);
   for (uint32_t i = 0; i < prefix; i++) {
     const tir_index_t *index = first->indices[i];
     kir_expr_t *v;

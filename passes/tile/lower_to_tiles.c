@@ -115,6 +115,7 @@ static void finish(build_t *b, tile_t *t) {
   k->params = t->params.data;
   k->dim_count = (uint32_t)t->dims.length;
   k->dims = t->dims.data;
+  k->card = t->card;
   kir_renumber(k);
   td_vec_push(b->arena, &b->kernels, k);
   td_vec_push(b->arena, &b->funcs, b->func);

@@ -34,6 +34,8 @@ static kir_expr_t *before(tile_t *t, kir_expr_t *v, kir_expr_t *i,
 
 void tile_lower_topk(tile_t *t, tir_node_t *node) {
   const tir_value_t *x = node->operands[0];
+  tile_note(t, "the %lld largest of each row of %s: one pass for each",
+            (long long)node->k, x->name);
   kir_buffer_t *from = tile_param(t, x, true, false);
   kir_buffer_t *values = tile_param(t, node->outs[0], false, true);
   kir_buffer_t *positions = tile_param(t, node->outs[1], false, true);

@@ -5,15 +5,14 @@
  * it writes; if it reads others, the target is a parameter of its own and
  * planning keeps the two apart: all reads come before all writes.
  *
- * A store with :=, or += whose elements are proved distinct, writes
- * directly, block by block, in lanes along the last subscript.  Other :=: one
- * block, so that the last tuple wins on every run.
+ * An index that alone is a subscript writes elements of its own with each of
+ * its values; it becomes a block loop, or the lanes if that subscript is the
+ * last.  If all elements are proved distinct, all indices are such.  The
+ * others are serial loops, so that the last tuple wins on every run.
  *
- * Other +=: contributions are summed per element in index order into scratch,
- * then added and rounded once.  An index that alone is a subscript, and of
- * which each value thus writes elements of its own, is a block loop (or the
- * lanes, if that subscript is the last): scratch has only the dims of the
- * others. */
+ * += that may hit an element twice: contributions are summed in index order
+ * into scratch, with the dims that data chooses, then added and rounded
+ * once. */
 #include "passes/tile/tile.h"
 
 #include "ir/expr.h"
@@ -53,15 +52,14 @@ bool tile_update_reads_elsewhere(td_arena_t *scratch, tir_node_t *node) {
   return r.elsewhere || (reads_any && !node->is_distinct);
 }
 
-/* Loops over the indices of the node that `skip` does not name: block loops
- * if tuples are independent, else serial ones. */
-static kir_block_t *tuple_loops(tile_t *t, tir_node_t *n, kir_loop_t kind,
-                                const bool *skip, kir_block_t *block) {
+/* Serial loops over the indices that are not `is_own`. */
+static kir_block_t *other_loops(tile_t *t, const tir_node_t *n,
+                                const bool *is_own, kir_block_t *block) {
   for (uint32_t i = 0; i < n->index_count; i++) {
     const tir_index_t *index = n->indices[i];
     kir_expr_t *v;
-    if (skip != NULL && skip[i]) continue;
-    block = tile_loop(t, block, kind, index->name, tile_int(t, 0),
+    if (is_own[i]) continue;
+    block = tile_loop(t, block, KIR_LOOP_SERIAL, index->name, tile_int(t, 0),
                       tile_dim(t, index->extent), 1, &v);
     tile_set_index(t, index, v);
   }
@@ -99,10 +97,64 @@ static kir_expr_t *add_term(tile_t *t, tir_node_t *n, kir_expr_t *acc) {
   return tile_op2(t, KIR_X_ADD, acc->type, acc, term);
 }
 
-/* The sum is kept in the arithmetic type that the body and the place meet
- * in; the place itself is rounded once. */
+static kir_expr_t *as_f64(tile_t *t, kir_expr_t *e) {
+  if (e->type == TDSL_DTYPE_F64) return e;
+  kir_expr_t *cast = kir_op(t->arena, KIR_X_CAST, TDSL_DTYPE_F64, 1,
+                            (kir_expr_t *[]){e});
+  cast->u.to = TDSL_DTYPE_F64;
+  return cast;
+}
+
+/* What was there plus the sum, in f64 if one of them is; the place itself is
+ * rounded once. */
+static kir_expr_t *add_sum(tile_t *t, kir_expr_t *old, kir_expr_t *sum) {
+  if (old->type != sum->type) {
+    old = as_f64(t, old);
+    sum = as_f64(t, sum);
+  }
+  return tile_op2(t, KIR_X_ADD, old->type, old, sum);
+}
+
+/* The sum is kept in the arithmetic type of the body. */
 static kir_expr_t *zero_of(tile_t *t, tdsl_dtype_t type) {
   return tile_identity(t, TIR_REDUCE_SUM, type);
+}
+
+/* ---- independent elements -------------------------------------------------- */
+
+/* An index that alone is a subscript writes elements of its own with each of
+ * its values. */
+typedef struct own {
+  bool *is_own;             /* by index */
+  bool *is_covered;         /* by dim of the target */
+  const tir_index_t *lanes; /* the one that is the last subscript, or NULL */
+} own_t;
+
+static own_t find_own(tile_t *t, const tir_node_t *n) {
+  own_t o = {TD_NEW_ARRAY(t->arena, bool, n->index_count + 1),
+             TD_NEW_ARRAY(t->arena, bool, n->sub_count + 1), NULL};
+  for (uint32_t d = 0; d < n->sub_count; d++) {
+    uint32_t i = plain_index(n, n->subs[d]);
+    /* of a diagonal one dim is enough */
+    if (i == n->index_count || o.is_own[i]) continue;
+    o.is_own[i] = o.is_covered[d] = true;
+    if (d + 1 == n->sub_count) o.lanes = n->indices[i];
+  }
+  return o;
+}
+
+/* Block loops over these indices, lanes excepted. */
+static kir_block_t *own_loops(tile_t *t, const tir_node_t *n, const own_t *o,
+                              kir_block_t *block) {
+  for (uint32_t i = 0; i < n->index_count; i++) {
+    const tir_index_t *index = n->indices[i];
+    kir_expr_t *v;
+    if (!o->is_own[i] || index == o->lanes) continue;
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
+                      tile_dim(t, index->extent), 1, &v);
+    tile_set_index(t, index, v);
+  }
+  return block;
 }
 
 /* ---- writing as it comes -------------------------------------------------- */
@@ -123,7 +175,7 @@ static void store_element(tile_t *t, const direct_t *d, kir_block_t *block) {
     kir_expr_t *sum = add_term(t, n, zero_of(t, n->body->type));
     kir_expr_t *old = kir_load(t->arena, d->out, n->sub_count, subs);
     d->out->is_read = true;
-    v = tile_op2(t, KIR_X_ADD, n->body->type, old, sum);
+    v = add_sum(t, old, sum);
   } else {
     v = tile_expr(t, n->body);
   }
@@ -141,20 +193,20 @@ static void store_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
 
 static void direct(tile_t *t, tir_node_t *n, kir_buffer_t *out) {
   direct_t d = {.node = n, .out = out};
-  kir_block_t *block = &t->kernel->body;
-  if (!n->is_distinct || n->index_count == 0) {
-    block = tuple_loops(t, n, KIR_LOOP_SERIAL, NULL, block);
+  own_t o = find_own(t, n);
+  if (n->is_distinct) {
+    for (uint32_t i = 0; i < n->index_count; i++) o.is_own[i] = true;
+    if (o.lanes == NULL && n->index_count > 0) {
+      o.lanes = n->indices[n->index_count - 1];
+    }
+  }
+  d.lanes = o.lanes;
+  kir_block_t *block = own_loops(t, n, &o, &t->kernel->body);
+  block = other_loops(t, n, o.is_own, block);
+  if (o.lanes == NULL) {
     store_element(t, &d, block);
     return;
   }
-  /* lanes along memory, if an index runs there */
-  uint32_t i = n->sub_count == 0 ? n->index_count
-                                 : plain_index(n, n->subs[n->sub_count - 1]);
-  if (i == n->index_count) i = n->index_count - 1;
-  bool *skip = TD_NEW_ARRAY(t->arena, bool, n->index_count + 1);
-  skip[i] = true;
-  d.lanes = n->indices[i];
-  block = tuple_loops(t, n, KIR_LOOP_BLOCK, skip, block);
   tile_range_t r = {tile_int(t, 0), tile_dim(t, d.lanes->extent)};
   tile_chunks(t, block, d.lanes->name, r, store_chunk, &d);
 }
@@ -164,9 +216,7 @@ static void direct(tile_t *t, tir_node_t *n, kir_buffer_t *out) {
 typedef struct summing {
   tir_node_t *node;
   kir_buffer_t *out, *sum, *hit;
-  bool *is_own;          /* by index: block loop or lanes */
-  bool *is_dropped;      /* by dim of the target: not in scratch */
-  const tir_index_t *lanes; /* NULL: none */
+  own_t own;             /* covered dims are not in scratch */
   uint32_t rank;         /* of the scratch */
 } summing_t;
 
@@ -175,7 +225,7 @@ static void scratch_subs(const summing_t *s, kir_expr_t *const *subs,
                          kir_expr_t *lane, kir_expr_t **out) {
   uint32_t k = 0;
   for (uint32_t d = 0; d < s->node->sub_count; d++) {
-    if (!s->is_dropped[d]) out[k++] = subs[d];
+    if (!s->own.is_covered[d]) out[k++] = subs[d];
   }
   if (lane != NULL) out[k] = lane;
 }
@@ -186,7 +236,7 @@ static kir_block_t *element_loops(tile_t *t, const summing_t *s,
                                   kir_block_t *block, kir_expr_t **subs) {
   const tir_node_t *n = s->node;
   for (uint32_t d = 0; d < n->sub_count; d++) {
-    if (s->is_dropped[d]) continue;
+    if (s->own.is_covered[d]) continue;
     block = tile_loop(t, block, KIR_LOOP_SERIAL, "e", tile_int(t, 0),
                       tile_dim(t, n->outs[0]->dims[d]), 1, &subs[d]);
   }
@@ -198,10 +248,10 @@ static kir_block_t *step_of(tile_t *t, const summing_t *s, kir_block_t *block,
                             kir_expr_t *base, kir_expr_t *limit,
                             kir_expr_t **lane) {
   *lane = NULL;
-  if (s->lanes == NULL) return block;
+  if (s->own.lanes == NULL) return block;
   kir_expr_t *index;
   block = tile_lanes_at(t, block, base, limit, &index);
-  tile_set_index(t, s->lanes, index);
+  tile_set_index(t, s->own.lanes, index);
   /* the lane is what the loop's variable says */
   *lane = index->op == KIR_X_ADD ? index->args[1] : index;
   return block;
@@ -219,8 +269,7 @@ static void sum_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   tile_store(t, clear, s->sum, s->rank, in, zero_of(t, n->body->type));
   tile_store(t, clear, s->hit, s->rank, in,
              kir_const_i(t->arena, TDSL_DTYPE_BOOL, 0));
-  kir_block_t *add =
-      tuple_loops(t, n, KIR_LOOP_SERIAL, s->is_own, block);
+  kir_block_t *add = other_loops(t, n, s->own.is_own, block);
   add = step_of(t, s, add, base, limit, &lane);
   add = guarded(t, n, add);
   translate_subs(t, n, at);
@@ -232,7 +281,7 @@ static void sum_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   kir_block_t *finish = element_loops(t, s, block, at);
   finish = step_of(t, s, finish, base, limit, &lane);
   for (uint32_t d = 0; d < n->sub_count; d++) {
-    if (s->is_dropped[d]) at[d] = tile_expr(t, n->subs[d]);
+    if (s->own.is_covered[d]) at[d] = tile_expr(t, n->subs[d]);
   }
   scratch_subs(s, at, lane, in);
   kir_expr_t *was_hit = kir_load(t->arena, s->hit, s->rank, in);
@@ -240,47 +289,20 @@ static void sum_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   s->out->is_read = true;
   kir_expr_t *old = kir_load(t->arena, s->out, n->sub_count, at);
   tile_store(t, finish, s->out, n->sub_count, at,
-             tile_op2(t, KIR_X_ADD, n->body->type, old,
-                      kir_load(t->arena, s->sum, s->rank, in)));
-}
-
-/* Which indices write elements of their own. */
-static void find_own(tile_t *t, summing_t *s) {
-  const tir_node_t *n = s->node;
-  s->is_own = TD_NEW_ARRAY(t->arena, bool, n->index_count + 1);
-  s->is_dropped = TD_NEW_ARRAY(t->arena, bool, n->sub_count + 1);
-  for (uint32_t d = 0; d < n->sub_count; d++) {
-    uint32_t i = plain_index(n, n->subs[d]);
-    if (i == n->index_count ||
-        n->indices[i]->extent != n->outs[0]->dims[d]) {
-      continue;
-    }
-    if (s->is_own[i]) continue; /* a diagonal: the other dim stays */
-    s->is_own[i] = s->is_dropped[d] = true;
-    if (d + 1 == n->sub_count) s->lanes = n->indices[i];
-  }
+             add_sum(t, old, kir_load(t->arena, s->sum, s->rank, in)));
 }
 
 static void summed(tile_t *t, tir_node_t *n, kir_buffer_t *out) {
-  summing_t s = {.node = n, .out = out};
-  find_own(t, &s);
-  kir_block_t *block = &t->kernel->body;
-  for (uint32_t i = 0; i < n->index_count; i++) {
-    const tir_index_t *index = n->indices[i];
-    kir_expr_t *v;
-    if (!s.is_own[i] || index == s.lanes) continue;
-    block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
-                      tile_dim(t, index->extent), 1, &v);
-    tile_set_index(t, index, v);
-  }
+  summing_t s = {.node = n, .out = out, .own = find_own(t, n)};
+  kir_block_t *block = own_loops(t, n, &s.own, &t->kernel->body);
   kir_expr_t *base = NULL, *limit = NULL;
   const ix_poly_t *dims[IX_MAX_RANK + 1];
   for (uint32_t d = 0; d < n->sub_count; d++) {
-    if (!s.is_dropped[d]) dims[s.rank++] = n->outs[0]->dims[d];
+    if (!s.own.is_covered[d]) dims[s.rank++] = n->outs[0]->dims[d];
   }
-  if (s.lanes != NULL) {
-    limit = tile_dim(t, s.lanes->extent);
-    block = tile_loop(t, block, KIR_LOOP_BLOCK, s.lanes->name, tile_int(t, 0),
+  if (s.own.lanes != NULL) {
+    limit = tile_dim(t, s.own.lanes->extent);
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, s.own.lanes->name, tile_int(t, 0),
                       limit, TILE_LANES, &base);
     dims[s.rank++] = ix_const(t->module->pool, TILE_LANES);
   }
@@ -296,7 +318,13 @@ void tile_lower_update(tile_t *t, tir_node_t *node) {
     /* reads of the old version at the written element: the same buffer */
     tile_set_home(t, node->operands[0], out, 0);
   }
-  if (!node->is_accumulate || node->is_distinct) {
+  bool sums = node->is_accumulate && !node->is_distinct;
+  tile_note(t, "elements of %s: %s", node->outs[0]->name,
+            sums ? "summed in scratch in index order, then added"
+            : node->is_distinct
+                ? "each written once, in any order"
+                : "in index order, for some may be written twice");
+  if (!sums) {
     direct(t, node, out);
   } else {
     summed(t, node, out);

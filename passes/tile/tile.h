@@ -47,7 +47,14 @@ typedef struct tile {
   /* tir_expr_t* -> kir_expr_t* under the present indices */
   td_map_t done;
   TD_VEC(const ix_symbol_t *) dims;
+  const char *card;        /* lines so far, NULL: none */
 } tile_t;
+
+/* Adds a line to the kernel's card: what it computes, and the schedule with
+ * the reason. No places in the source: a card is part of the kernel's key. */
+void tile_note(tile_t *t, const char *format, ...) TD_PRINTF(2, 3);
+/* "y, 2 maps and a sum": the nodes of the group. */
+const char *tile_describe(tile_t *t);
 
 /* ---- tile_build.c ---- */
 

@@ -1,10 +1,37 @@
 /* tile_build.c: translating TIR expressions and building statements. */
 #include "passes/tile/tile.h"
 
+#include <stdarg.h>
+
 #include "runtime/base/num.h"
 
 static uint64_t key_of(const void *pointer) {
   return (uint64_t)(uintptr_t)pointer;
+}
+
+/* ---- the card ------------------------------------------------------------ */
+
+void tile_note(tile_t *t, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const char *line = td_arena_vprintf(t->arena, format, args);
+  va_end(args);
+  t->card = t->card == NULL
+                ? line
+                : td_arena_printf(t->arena, "%s\n%s", t->card, line);
+}
+
+const char *tile_describe(tile_t *t) {
+  const char *text = NULL;
+  for (uint32_t i = 0; i < t->node_count; i++) {
+    const tir_node_t *n = t->nodes[i];
+    bool is_kept = t->node_count > 1 && !tile_escapes(t, n->outs[0]);
+    const char *one = td_arena_printf(t->arena, "%s%s", n->outs[0]->name,
+                                      is_kept ? " (stays here)" : "");
+    text = text == NULL ? one
+                        : td_arena_printf(t->arena, "%s, %s", text, one);
+  }
+  return text;
 }
 
 /* ---- dims ---------------------------------------------------------------- */

@@ -446,6 +446,18 @@ static const pipe_program_t pipe_updates[] = {
      "}\n",
      PIPE_BOTH, NULL,
      {"N=1 M=1", "N=0 M=4", "N=60 M=7", "N=20 M=60", NULL}},
+    {"mixed sums",
+     "dyn N <= 60, M <= 60\n"
+     "export fn f(c: inout f64[M], x: f32[N], y: f64[N], id: i32[N] in M,\n"
+     "    h: inout bf16[M], g: inout f32[2*N], k: inout i32[M], w: inout f64[N])\n"
+     "{\n"
+     "  c[id[n]] += x[n] * 0.37\n"
+     "  h[id[n]] += y[n] * 0.37\n"
+     "  g[2*n] += y[n] * y[n]\n"
+     "  w[n] += x[n] * x[n]\n"
+     "  k[id[n]] += i32(x[n])\n"
+     "}\n",
+     PIPE_BOTH | PIPE_INEXACT, NULL, {"N=1 M=1", "N=60 M=7", NULL}},
     {"distinct",
      "dyn N <= 60\n"
      "export fn f(c: inout f32[2*N + 1, 20], x: f32[N, 20])\n"
