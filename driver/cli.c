@@ -100,6 +100,9 @@ static int code_of(tdsl_status_t status) {
   return CLI_INTERNAL;
 }
 
+/* The library keeps this many of one call. */
+enum { CLI_MOST_ERRORS = 20 };
+
 /* Diagnostics have been shown; a failure without any has its message. */
 int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t **error) {
   bool is_ours = status == TDSL_STATUS_INTERNAL;
@@ -114,6 +117,10 @@ int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t **error) {
     if (text.length == 0) text = tdsl_status_get_name(status);
     cli->errors++;
     (void)fprintf(stderr, "tdslc: %.*s\n", (int)text.length, text.data);
+  }
+  if (told >= CLI_MOST_ERRORS) {
+    (void)fprintf(stderr, "tdslc: there may be more; %d errors are shown\n",
+                  CLI_MOST_ERRORS);
   }
   tdsl_string_t folder = tdsl_error_get_reproducer(*error);
   if (folder.length > 0) {
