@@ -67,6 +67,17 @@ static void check_depth(lo_t *lo, const sem_expr_t *call) {
   td_raise(lo->task, TDSL_STATUS_INVALID_PROGRAM, "calls nest too deep");
 }
 
+/* Forty functions that each call the one before twice are a short text. */
+static void check_count(lo_t *lo, const sem_expr_t *call) {
+  if (++lo->call_count <= LO_MAX_CALLS) return;
+  td_diag_t *d = td_diag(lo->task, TD_B01, call->loc,
+                         "this version cannot compile programs of more than "
+                         "%d calls, here of %s", LO_MAX_CALLS,
+                         call->callee->name);
+  td_diag_help(d, "name the value of a call that is made twice, or a loop");
+  td_raise(lo->task, TDSL_STATUS_UNAVAILABLE, "program is too large");
+}
+
 /* What a result holds at the end of the body. */
 static lo_value_t result_value(lo_t *lo, const sem_symbol_t *symbol) {
   const lo_binding_t *b = lo_lookup(lo, symbol);
@@ -82,6 +93,7 @@ void lo_inline(lo_t *lo, const sem_expr_t *call, const char *const *names,
                const lo_order_t *orders, lo_value_t *results) {
   const sem_func_t *func = call->callee;
   check_depth(lo, call);
+  check_count(lo, call);
   lo_frame_t *f = TD_NEW(lo->arena, lo_frame_t);
   f->func = func;
   f->caller = lo->frame;

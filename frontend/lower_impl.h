@@ -125,12 +125,18 @@ typedef struct lo {
   const char *name;    /* of the definition being lowered */
   TD_VEC(tir_slot_t) slots; /* of func */
   uint32_t node_count; /* emitted, against programs that explode */
+  uint32_t call_count; /* inlined, for the same reason */
   uint32_t nesting;    /* of formulas, through calls */
 } lo_t;
 
-/* Calls, and formulas through them, deeper than this are L04; more nodes than
- * this are B01. */
-enum { LO_MAX_DEPTH = 255, LO_MAX_NESTING = 2048, LO_MAX_NODES = 250000 };
+/* Calls, and formulas through them, deeper than this are L04; more nodes, or
+ * more inlined calls (a call may leave no node of its own), are B01. */
+enum {
+  LO_MAX_DEPTH = 255,
+  LO_MAX_NESTING = 2048,
+  LO_MAX_NODES = 250000,
+  LO_MAX_CALLS = 250000
+};
 
 /* ---- lower_node.c ------------------------------------------------------- */
 

@@ -32,11 +32,15 @@ SOURCES = {
                            for i in range(5000)),
     "and_200000": "export fn f(a: bool) -> y: bool { y = %s }\n"
                   % " and ".join(["a"] * 200000),
+    "calls_doubled": "fn g0(x: f32) -> f32 = x\n%s"
+                     "export fn f(a: f32) -> y: f32 { y = g40(a) }\n"
+                     % "".join("fn g%d(x: f32) -> f32 = g%d(x) + g%d(2 * x)\n"
+                               % (i + 1, i, i) for i in range(40)),
     "open_brackets": "(" * 100000,
     "open_braces": "{" * 100000,
 }
 # What must be accepted; anything else may be refused, by these alone.
-ACCEPTED = {"parens_200", "terms_1000", "statements_5000"}
+ACCEPTED = {"parens_200", "terms_1000", "statements_5000", "calls_doubled"}
 LIMITS = {"L04", "P02", "P04", "E16", "E40", "L02", "L03", "B01"}
 RUNS = {"terms_1000": 1000.0, "terms_200000": 200000.0,
         "statements_5000": 5001.0, "parens_200": 1.0}
@@ -87,6 +91,12 @@ def main():
                 code, out = run(["dump", "ast", path], stack)
                 check("dump_ast." + title, code in (0, 1, 5),
                       "status %s\n%s" % (code, out[-600:]))
+        for device in ("interp", "cpu"):
+            code, out = run(["run", os.path.join(folder, "calls_doubled.tdsl"),
+                             "--device", device, "--in", "a=1"], 8 << 20)
+            check("run.calls_doubled@" + device,
+                  code == 4 and "error[B01]" in out,
+                  "status %s\n%s" % (code, out))
         for name, want in RUNS.items():
             path = os.path.join(folder, name + ".tdsl")
             for device in ("interp", "cpu"):
