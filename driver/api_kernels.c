@@ -7,6 +7,7 @@
  * gives the same modules on every machine. */
 #include "driver/api_backend.h"
 
+#include "runtime/base/env.h"
 #if TDSL_WITH_LLVM
 #include "codegen/llvm/llvm.h"
 #endif
@@ -160,11 +161,18 @@ static void assign(drv_backend_t *b, part_t *parts, uint32_t count,
   td_vec_push(b->c->arena, &parts[best].items, item);
 }
 
+/* TDSL_CACHE=off compiles everything anew. */
+static bool uses_cache(void) {
+  return strcmp(td_env_text(TD_ENV_CACHE), "off") != 0;
+}
+
 static void finish(drv_backend_t *b, drv_payloads_t *out, part_t *p) {
   td_arena_t *arena = b->c->arena;
   cg_key_t *keys = TD_NEW_ARRAY(arena, cg_key_t, p->items.length + 1);
   for (size_t i = 0; i < p->items.length; i++) keys[i] = p->items.data[i].key;
-  drv_cache_put(b->c->context->cache, keys, p->items.length, p->object);
+  if (uses_cache()) {
+    drv_cache_put(b->c->context->cache, keys, p->items.length, p->object);
+  }
   drv_object_t *object = p->object;
   p->object = NULL;
   uint32_t m = module_of(b, out, object);
@@ -203,7 +211,7 @@ void drv_payloads_object(drv_backend_t *b, drv_payloads_t *out) {
     item_t item = make_item(b, k, compiler);
     out->kernels[k].symbol = symbol_of(b, &item);
     td_vec_reserve(arena, &out->objects, 1);
-    if (drv_cache_get(cache, item.key, &object)) {
+    if (uses_cache() && drv_cache_get(cache, item.key, &object)) {
       out->kernels[k].module = module_of(b, out, object);
     } else {
       td_vec_push(arena, &missing, item);
