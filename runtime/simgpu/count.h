@@ -1,0 +1,16 @@
+/* Ledgers of memory traffic, by the rules that GPU profilers count by. */
+#ifndef SIM_COUNT_H
+#define SIM_COUNT_H
+
+#include "runtime/simgpu/warp.h"
+
+/* One global request of the lanes in mask, `size` bytes each: bytes moved and
+   distinct 32-byte sectors. */
+void sim_count_global(sim_worker_t *worker, uint32_t mask,
+                      const uint64_t *address, uint32_t size, bool is_write);
+/* One shared request: 32 banks of 4 bytes, a phase for each 128 bytes; the
+   cost of a phase is the largest number of distinct words in one bank. */
+void sim_count_shared(sim_worker_t *worker, uint32_t mask,
+                      const uint64_t *offset, uint32_t size, bool is_write);
+
+#endif

@@ -1,0 +1,24 @@
+/* Runs a launch: blocks on the host's threads, warps in a seeded order. */
+#ifndef SIM_GRID_H
+#define SIM_GRID_H
+
+#include "runtime/simgpu/warp.h"
+
+/* Counters of one finished launch. */
+typedef struct sim_totals_t {
+  uint64_t counters[SIM_COUNTER_COUNT];
+  uint64_t mix[SIM_CLASS_COUNT];
+} sim_totals_t;
+
+/* Fills shared_start, dynamic_start, shared_end from the kernel, the dynamic
+   size and the seed: user shared memory starts at any offset that the
+   declared alignments allow. */
+void sim_launch_layout(sim_launch_t *launch);
+
+/* Runs to the end. Returns the driver result: 0, or what a finding gave. */
+int sim_launch_run(sim_launch_t *launch, sim_totals_t *out);
+
+/* The next number of a seeded sequence (splitmix64). */
+uint64_t sim_random(uint64_t *state);
+
+#endif

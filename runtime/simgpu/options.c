@@ -1,0 +1,144 @@
+#include "runtime/simgpu/options.h"
+
+#include "runtime/base/env.h"
+
+/* Decimal; false if it is none. */
+static bool read_number(td_str_t text, uint64_t *out) {
+  uint64_t v = 0;
+  if (text.length == 0 || text.length > 19) return false;
+  for (size_t i = 0; i < text.length; i++) {
+    if (text.data[i] < '0' || text.data[i] > '9') return false;
+    v = v * 10 + (uint64_t)(text.data[i] - '0');
+  }
+  *out = v;
+  return true;
+}
+
+static const struct {
+  const char *name;
+  uint32_t bits;
+} families[] = {{"mem", SIM_CHECK_MEM},   {"init", SIM_CHECK_INIT},
+                {"race", SIM_CHECK_RACE}, {"bar", SIM_CHECK_BAR},
+                {"warp", SIM_CHECK_WARP}, {"async", SIM_CHECK_ASYNC},
+                {"num", SIM_CHECK_NUM},   {"leak", SIM_CHECK_LEAK},
+                {"all", SIM_CHECK_ALL},   {"none", 0}};
+
+/* "mem+race", "all", "none", "warn" */
+static bool read_checks(sim_options_t *o, td_str_t text) {
+  uint32_t bits = 0;
+  bool is_warning = false, any = false;
+  size_t at = 0;
+  while (at <= text.length) {
+    size_t start = at;
+    bool found = false;
+    while (at < text.length && text.data[at] != '+' && text.data[at] != ',')
+      at++;
+    td_str_t word = td_str_n(text.data + start, at - start);
+    at++;
+    if (td_str_eqc(word, "warn")) {
+      is_warning = true;
+      continue;
+    }
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+      if (!td_str_eqc(word, families[i].name)) continue;
+      bits |= families[i].bits;
+      found = any = true;
+    }
+    if (!found) return false;
+  }
+  o->checks = any ? bits : SIM_CHECK_ALL;
+  o->is_warning = is_warning;
+  return true;
+}
+
+/* FUNCTION@N=CODE */
+static bool read_failure(sim_options_t *o, td_str_t text) {
+  size_t at = 0, eq = 0;
+  uint64_t n, code;
+  while (at < text.length && text.data[at] != '@') at++;
+  eq = at;
+  while (eq < text.length && text.data[eq] != '=') eq++;
+  if (at == 0 || at >= sizeof o->fail || eq >= text.length ||
+      !read_number(td_str_n(text.data + at + 1, eq - at - 1), &n) ||
+      !read_number(td_str_n(text.data + eq + 1, text.length - eq - 1),
+                   &code))
+    return false;
+  memcpy(o->fail, text.data, at);
+  o->fail[at] = 0;
+  o->fail_call = n;
+  o->fail_code = (int)code;
+  return true;
+}
+
+bool sim_options_set(sim_options_t *o, td_str_t item) {
+  size_t at = 0;
+  uint64_t n = 0;
+  while (at < item.length && item.data[at] != ':') at++;
+  td_str_t key = td_str_n(item.data, at);
+  td_str_t value = at < item.length
+                       ? td_str_n(item.data + at + 1, item.length - at - 1)
+                       : td_str("");
+  bool is_number = read_number(value, &n);
+  if (td_str_eqc(key, "order")) {
+    if (td_str_eqc(value, "rr")) o->order = SIM_ORDER_RR;
+    else if (td_str_eqc(value, "reverse")) o->order = SIM_ORDER_REVERSE;
+    else if (td_str_eqc(value, "random")) o->order = SIM_ORDER_RANDOM;
+    else return false;
+    return true;
+  }
+  if (td_str_eqc(key, "async")) {
+    if (td_str_eqc(value, "late")) o->async = SIM_ASYNC_LATE;
+    else if (td_str_eqc(value, "immediate")) o->async = SIM_ASYNC_IMMEDIATE;
+    else if (td_str_eqc(value, "random")) o->async = SIM_ASYNC_RANDOM;
+    else return false;
+    return true;
+  }
+  if (td_str_eqc(key, "count")) {
+    if (!td_str_eqc(value, "full") && !td_str_eqc(value, "basic"))
+      return false;
+    o->is_counting = td_str_eqc(value, "full");
+    return true;
+  }
+  if (td_str_eqc(key, "poison")) {
+    if (td_str_eqc(value, "ff")) o->poison = 0xFF;
+    else if (td_str_eqc(value, "00")) o->poison = 0;
+    else return false;
+    return true;
+  }
+  if (td_str_eqc(key, "check")) return read_checks(o, value);
+  if (td_str_eqc(key, "fail")) return read_failure(o, value);
+  if (td_str_eqc(key, "report")) {
+    if (value.length >= sizeof o->report) return false;
+    memcpy(o->report, value.data, value.length);
+    o->report[value.length] = 0;
+    return true;
+  }
+  if (!is_number) return false;
+  if (td_str_eqc(key, "seed")) o->seed = n;
+  else if (td_str_eqc(key, "preempt")) o->preempt = (uint32_t)n;
+  else if (td_str_eqc(key, "threads")) o->threads = (uint32_t)n;
+  else if (td_str_eqc(key, "mem")) o->memory = n;
+  else if (td_str_eqc(key, "budget")) o->budget = n;
+  else return false;
+  return true;
+}
+
+void sim_options_read(sim_options_t *o) {
+  memset(o, 0, sizeof *o);
+  o->checks = SIM_CHECK_ALL;
+  o->poison = 0xFF;
+  o->is_counting = true;
+  o->seed = (uint64_t)td_env_int(TD_ENV_SIM_SEED);
+  const char *check = td_env_set(TD_ENV_SIM_CHECK);
+  if (check) read_checks(o, td_str(check));
+  const char *report = td_env_set(TD_ENV_SIM_REPORT);
+  if (report && strlen(report) < sizeof o->report)
+    memcpy(o->report, report, strlen(report) + 1);
+  const char *mode = td_env_set(TD_ENV_SIM_MODE);
+  for (const char *p = mode ? mode : ""; *p;) {
+    const char *end = p;
+    while (*end && *end != ',') end++;
+    sim_options_set(o, td_str_n(p, (size_t)(end - p)));
+    p = *end ? end + 1 : end;
+  }
+}

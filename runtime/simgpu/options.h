@@ -1,0 +1,54 @@
+/* The simulator's knobs, read from the environment and changed by
+   simgpu_configure. */
+#ifndef SIM_OPTIONS_H
+#define SIM_OPTIONS_H
+
+#include "runtime/base/str.h"
+
+typedef enum sim_order_t {
+  SIM_ORDER_RR,
+  SIM_ORDER_REVERSE,
+  SIM_ORDER_RANDOM
+} sim_order_t;
+
+typedef enum sim_async_mode_t {
+  SIM_ASYNC_LATE,
+  SIM_ASYNC_IMMEDIATE,
+  SIM_ASYNC_RANDOM
+} sim_async_mode_t;
+
+typedef struct sim_options_t {
+  uint64_t seed;
+  uint32_t checks;  /* bits of families; see checks.def */
+  bool is_warning;  /* report and go on */
+  sim_order_t order;
+  sim_async_mode_t async;
+  uint32_t preempt; /* instructions between switches, 0: none */
+  uint32_t threads; /* host threads, 0: one for each CPU */
+  uint64_t memory;  /* bytes a device has, 0: the row's */
+  uint64_t budget;  /* warp instructions a launch may take, 0: no limit */
+  bool is_counting; /* sectors, wavefronts */
+  uint8_t poison;
+  char report[512]; /* path of the JSON lines file, "" for none */
+  char fail[64];    /* function of an injected failure */
+  uint64_t fail_call;
+  int fail_code;
+} sim_options_t;
+
+#define SIM_CHECK_MEM  1u
+#define SIM_CHECK_INIT 2u
+#define SIM_CHECK_RACE 4u
+#define SIM_CHECK_BAR  8u
+#define SIM_CHECK_WARP 16u
+#define SIM_CHECK_ASYNC 32u
+#define SIM_CHECK_NUM  64u
+#define SIM_CHECK_LEAK 128u
+#define SIM_CHECK_ALL  255u
+
+/* Defaults, then TDSL_SIM_SEED, _CHECK, _MODE and _REPORT. */
+void sim_options_read(sim_options_t *options);
+/* One "key:value" item of TDSL_SIM_MODE, or "seed:N", "check:LIST". False if
+   it is not known. */
+bool sim_options_set(sim_options_t *options, td_str_t item);
+
+#endif

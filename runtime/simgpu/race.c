@@ -1,0 +1,209 @@
+#include "runtime/simgpu/race.h"
+
+/* -- barriers -- */
+
+static void learn(uint32_t *mine, const uint32_t *theirs, uint32_t count) {
+  for (uint32_t k = 0; k < count; k++)
+    if (theirs[k] > mine[k]) mine[k] = theirs[k];
+}
+
+static void deliver(sim_warp_t *w, const sim_ins_t *ins, uint32_t value) {
+  if (ins->handler != SIM_H_bar_red) return;
+  if (sim_kind(ins, 0) == SIM_ROW_PRED) {
+    sim_set_pred(w, ins->d, value ? SIM_FULL : 0, w->active);
+    return;
+  }
+  for (uint32_t l = 0; l < 32; l++)
+    if (w->active >> l & 1) sim_row(w, ins->d)[l] = value;
+}
+
+static bool is_complete(const sim_cta_t *cta, const sim_barrier_t *b) {
+  if (!b->is_all) return b->arrived >= b->expected;
+  for (uint32_t k = 0; k < cta->warp_count; k++)
+    if (cta->warps[k].state != SIM_WARP_DONE && !(b->joined >> k & 1))
+      return false;
+  return true;
+}
+
+static void complete(sim_cta_t *cta, uint32_t id) {
+  sim_barrier_t *b = &cta->barriers[id];
+  uint32_t n = cta->warp_count;
+  uint32_t *clocks = cta->barrier_clocks + (size_t)id * n;
+  bool everyone = true;
+  for (uint32_t k = 0; k < n; k++) {
+    sim_warp_t *w = &cta->warps[k];
+    if (w->state == SIM_WARP_DONE) continue;
+    bool waits = b->waiting >> k & 1;
+    everyone = everyone && waits;
+    if (!waits) continue;
+    learn(w->clocks, clocks, n);
+    if (w->state == SIM_WARP_BARRIER) w->state = SIM_WARP_READY;
+    w->sync_clock++;
+    deliver(w, w->ip - 1, b->reduction);
+  }
+  if (everyone) cta->epoch++;
+  memset(clocks, 0, n * sizeof *clocks);
+  memset(b, 0, sizeof *b);
+}
+
+const sim_ins_t *sim_barrier_join(sim_warp_t *w, const sim_ins_t *ins,
+                                  uint32_t id, uint32_t count, uint8_t kind,
+                                  bool waits) {
+  sim_cta_t *cta = w->cta;
+  sim_barrier_t *b = &cta->barriers[id];
+  uint64_t me = UINT64_C(1) << w->id;
+  if (b->kind == 0) {
+    b->kind = kind;
+    b->is_all = count == 0;
+    b->expected = count;
+  } else if (b->kind != kind) {
+    if (!sim_find(w, ins, SIM_CHECK_BAR_MIX, 32, PTX_SPACE_REG, id, 0,
+                  "bar.red mixed with bar.sync on barrier %u", id))
+      return NULL;
+  } else if (b->is_all != (count == 0) || b->expected != count) {
+    if (!sim_find(w, ins, SIM_CHECK_BAR_COUNT, 32, PTX_SPACE_REG, id, 0,
+                  "barrier %u is joined for %u threads and was begun for %u",
+                  id, count ? count : cta->launch->threads,
+                  b->is_all ? cta->launch->threads : b->expected))
+      return NULL;
+  }
+  if (b->joined & me) {
+    if (!sim_find(w, ins, SIM_CHECK_BAR_COUNT, 32, PTX_SPACE_REG, id, 0,
+                  "the warp joins barrier %u again before it completed", id))
+      return NULL;
+  }
+  b->joined |= me;
+  b->arrived += 32;
+  learn(cta->barrier_clocks + (size_t)id * cta->warp_count, w->clocks,
+        cta->warp_count);
+  w->clocks[w->id]++;
+  if (waits) {
+    b->waiting |= me;
+    w->state = SIM_WARP_BARRIER;
+    w->wait = (uint8_t)id;
+    w->ip = ins + 1;
+  }
+  if (is_complete(cta, b)) complete(cta, id);
+  return waits && w->state == SIM_WARP_BARRIER ? NULL : ins + 1;
+}
+
+void sim_barrier_exit(sim_warp_t *w) {
+  sim_cta_t *cta = w->cta;
+  for (uint32_t id = 0; id < SIM_BARRIERS; id++) {
+    sim_barrier_t *b = &cta->barriers[id];
+    if (b->kind && b->is_all && b->waiting && is_complete(cta, b))
+      complete(cta, id);
+  }
+}
+
+/* -- races -- */
+
+
+static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
+                   uint32_t offset, uint32_t bytes, const char *what,
+                   uint32_t other, uint32_t warp, uint32_t other_lane) {
+  bool same_warp = warp == w->id;
+  uint32_t start = w->cta->launch->shared_start;
+  const sim_kernel_t *k = w->cta->launch->kernel;
+  char place[96];
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, place, sizeof place);
+  const sim_ins_t *o = &w->code[other];
+  const char *file = ptx_file_name(k->module, o->loc);
+  if (*file)
+    td_buf_printf(&buf, "%s:%u", file, k->module->locs.data[o->loc].line);
+  else
+    td_buf_printf(&buf, "PTX line %u", o->line);
+  return sim_find(w, ins,
+                  same_warp ? SIM_CHECK_RACE_WARP : SIM_CHECK_RACE_SHARED,
+                  lane, PTX_SPACE_SHARED, offset - start, bytes,
+                  "%s by warp %u lane %u (%.*s, %s) is not ordered before",
+                  what, warp, other_lane & 31,
+                  TD_STR_ARG(k->names.data[o->name]), place);
+}
+
+bool sim_race_access(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
+                     uint32_t offset, uint32_t bytes, bool is_write,
+                     bool is_atomic) {
+  sim_cta_t *cta = w->cta;
+  uint32_t end = offset + bytes;
+  uint32_t now = w->clocks[w->id], me = w->id;
+  uint32_t line = (uint32_t)(ins - w->code);
+  for (uint32_t word = offset / 4; word * 4 < end; word++) {
+    sim_race_word_t *r = &cta->races[word];
+    uint32_t low = offset > word * 4 ? offset - word * 4 : 0;
+    uint32_t high = end < word * 4 + 4 ? end - word * 4 : 4;
+    uint8_t mask = (uint8_t)((1u << high) - (1u << low));
+    if (r->generation != cta->generation) {
+      memset(r, 0, sizeof *r);
+      r->generation = cta->generation;
+    }
+    if (r->write_clock && (r->write_bytes & mask) &&
+        !(is_atomic && r->is_atomic)) {
+      bool ordered =
+          r->write_warp != me
+              ? w->clocks[r->write_warp] >= r->write_clock
+              : r->write_lane == lane || r->write_clock < now ||
+                    r->write_sync != w->sync_clock ||
+                    r->serial == w->serial;
+      if (!ordered &&
+          !report(w, ins, lane, offset, bytes, "a write", r->write_line,
+                  r->write_warp, r->write_lane))
+        return false;
+    }
+    if (!is_write) {
+      if (!r->read_clock || r->read_epoch != cta->epoch) {
+        r->readers = 0;
+        r->read_bytes = 0;
+        r->read_lane = (uint8_t)lane;
+      } else if (r->read_warp == me && r->read_lane != lane &&
+                 r->read_sync == w->sync_clock && r->read_clock == now) {
+        r->read_lane = 32;
+      } else {
+        r->read_lane = (uint8_t)lane;
+      }
+      r->readers |= UINT64_C(1) << me;
+      r->read_warp = (uint16_t)me;
+      r->read_clock = now;
+      r->read_sync = w->sync_clock;
+      r->read_line = line;
+      r->read_epoch = cta->epoch;
+      r->read_bytes |= mask;
+      continue;
+    }
+    if (r->read_clock && (r->read_bytes & mask)) {
+      bool ordered = true;
+      uint64_t others = r->readers & ~(UINT64_C(1) << me);
+      uint32_t warp = r->read_warp;
+      if (r->read_warp == me)
+        ordered = r->read_lane == lane || r->read_clock < now ||
+                  r->read_sync != w->sync_clock ||
+                  r->read_epoch != cta->epoch || is_atomic;
+      else
+        ordered = w->clocks[r->read_warp] >= r->read_clock;
+      /* without partial barriers, nothing inside an epoch is ordered */
+      if (ordered && others && r->read_epoch == cta->epoch &&
+          !cta->launch->kernel->has_partial_barrier) {
+        ordered = false;
+        warp = (uint32_t)__builtin_ctzll(others);
+      }
+      if (!ordered &&
+          !report(w, ins, lane, offset, bytes, "a read", r->read_line, warp,
+                  r->read_lane))
+        return false;
+    }
+    bool again = r->write_warp == me && r->write_clock == now &&
+                 r->serial == w->serial;
+    r->write_bytes = again ? (uint8_t)(r->write_bytes | mask) : mask;
+    r->write_clock = now;
+    r->write_sync = w->sync_clock;
+    r->write_line = line;
+    r->write_warp = (uint16_t)me;
+    r->write_lane = (uint8_t)lane;
+    r->serial = w->serial;
+    r->is_atomic = is_atomic;
+    r->read_clock = 0;
+    r->readers = 0;
+  }
+  return true;
+}

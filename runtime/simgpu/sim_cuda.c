@@ -1,0 +1,498 @@
+/* Exported cu* functions: start, devices, contexts. */
+#include "runtime/simgpu/sim_cuda.h"
+
+#include <stdlib.h>
+
+/* -- start -- */
+
+SIM_EXPORT int cuInit(unsigned flags) {
+  int code = sim_enter("cuInit", false);
+  if (code) return code;
+  sim_state_t *s = sim_state();
+  if (flags) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!s->is_up) {
+    if (pthread_key_create(&s->key, free))
+      return sim_leave(RCUDA_OUT_OF_MEMORY);
+    s->is_up = true;
+  }
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDriverGetVersion(int *out) {
+  if (!out) return RCUDA_INVALID_VALUE;
+  *out = 13000;
+  return 0;
+}
+
+static const struct {
+  int code;
+  const char *name, *text;
+} errors[] = {
+#define SIM_ERROR(code, name, text) {code, #name, text},
+#include "runtime/simgpu/sim_errors.def"
+#undef SIM_ERROR
+};
+
+SIM_EXPORT int cuGetErrorName(int code, const char **out) {
+  if (!out) return RCUDA_INVALID_VALUE;
+  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+    if (errors[i].code == code) {
+      *out = errors[i].name;
+      return 0;
+    }
+  }
+  *out = NULL;
+  return RCUDA_INVALID_VALUE;
+}
+
+SIM_EXPORT int cuGetErrorString(int code, const char **out) {
+  if (!out) return RCUDA_INVALID_VALUE;
+  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+    if (errors[i].code == code) {
+      *out = errors[i].text;
+      return 0;
+    }
+  }
+  *out = NULL;
+  return RCUDA_INVALID_VALUE;
+}
+
+/* -- devices -- */
+
+static bool is_device(int device) {
+  return device >= 0 && (uint32_t)device < sim_state()->device_count;
+}
+
+SIM_EXPORT int cuDeviceGetCount(int *out) {
+  int code = sim_enter("cuDeviceGetCount", true);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  *out = (int)sim_state()->device_count;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDeviceGet(int *out, int ordinal) {
+  int code = sim_enter("cuDeviceGet", true);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(ordinal)) return sim_leave(RCUDA_INVALID_DEVICE);
+  *out = ordinal;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDeviceGetName(char *out, int length, int device) {
+  int code = sim_enter("cuDeviceGetName", true);
+  if (code) return code;
+  if (!out || length <= 0) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, out, (size_t)length);
+  td_buf_puts(&buf, sim_state()->row->name);
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDeviceGetUuid_v2(rcuda_uuid_t *out, int device) {
+  int code = sim_enter("cuDeviceGetUuid_v2", true);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  memset(out, 0, sizeof *out);
+  memcpy(out->bytes, "simgpu", 6);
+  memcpy(out->bytes + 8, sim_state()->row->key,
+         strlen(sim_state()->row->key));
+  out->bytes[15] = (char)device;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDeviceTotalMem_v2(size_t *out, int device) {
+  int code = sim_enter("cuDeviceTotalMem_v2", true);
+  if (code) return code;
+  sim_state_t *s = sim_state();
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  *out = s->options.memory ? s->options.memory : s->row->memory;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDeviceGetPCIBusId(char *out, int length, int device) {
+  int code = sim_enter("cuDeviceGetPCIBusId", true);
+  if (code) return code;
+  if (!out || length < 13) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, out, (size_t)length);
+  td_buf_printf(&buf, "0000:%02x:00.0", device + 1);
+  return sim_leave(0);
+}
+
+/* Simulated devices of one process are all linked to each other. */
+SIM_EXPORT int cuDeviceCanAccessPeer(int *out, int device, int peer) {
+  int code = sim_enter("cuDeviceCanAccessPeer", true);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device) || !is_device(peer))
+    return sim_leave(RCUDA_INVALID_DEVICE);
+  *out = device != peer;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDeviceGetP2PAttribute(int *out, int attribute, int device,
+                                       int peer) {
+  int code = sim_enter("cuDeviceGetP2PAttribute", true);
+  if (code) return code;
+  if (!out || attribute < 1 || attribute > 5)
+    return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device) || !is_device(peer) || device == peer)
+    return sim_leave(RCUDA_INVALID_DEVICE);
+  *out = attribute != 4; /* 4: arrays, which do not exist here */
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
+  int code = sim_enter("cuDeviceGetAttribute", true);
+  if (code) return code;
+  if (!out || attribute < 1 || attribute > 147)
+    return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  const sim_device_row_t *r = sim_state()->row;
+  switch (attribute) {
+  case RCUDA_DEV_MAX_THREADS_PER_BLOCK:
+  case RCUDA_DEV_MAX_BLOCK_X:
+  case RCUDA_DEV_MAX_BLOCK_Y: *out = 1024; break;
+  case RCUDA_DEV_MAX_BLOCK_Z: *out = 64; break;
+  case RCUDA_DEV_MAX_GRID_X: *out = INT32_MAX; break;
+  case RCUDA_DEV_MAX_GRID_Y:
+  case RCUDA_DEV_MAX_GRID_Z: *out = 65535; break;
+  case RCUDA_DEV_SHARED_PER_BLOCK: *out = 49152; break;
+  case RCUDA_DEV_CONSTANT_BYTES: *out = 65536; break;
+  case RCUDA_DEV_WARP_SIZE: *out = 32; break;
+  case RCUDA_DEV_MAX_PITCH: *out = INT32_MAX; break;
+  case RCUDA_DEV_REGISTERS_PER_BLOCK:
+  case RCUDA_DEV_REGISTERS_PER_SM: *out = (int)r->registers; break;
+  case RCUDA_DEV_CLOCK_KHZ: *out = (int)r->clock_khz; break;
+  case RCUDA_DEV_SM_COUNT: *out = (int)r->sms; break;
+  case RCUDA_DEV_MAP_HOST_MEMORY:
+  case RCUDA_DEV_CONCURRENT_KERNELS:
+  case RCUDA_DEV_ECC:
+  case RCUDA_DEV_UNIFIED_ADDRESSING:
+  case RCUDA_DEV_STREAM_PRIORITIES:
+  case RCUDA_DEV_COOPERATIVE_LAUNCH:
+  case RCUDA_DEV_HOST_REGISTER:
+  case RCUDA_DEV_MEMORY_POOLS: *out = 1; break;
+  case RCUDA_DEV_PCI_BUS: *out = device + 1; break;
+  case RCUDA_DEV_MEMORY_CLOCK_KHZ: *out = (int)r->memory_khz; break;
+  case RCUDA_DEV_MEMORY_BUS_BITS: *out = (int)r->bus_bits; break;
+  case RCUDA_DEV_L2_BYTES: *out = (int)r->l2; break;
+  case RCUDA_DEV_THREADS_PER_SM: *out = (int)(r->warps * 32); break;
+  case RCUDA_DEV_COPY_ENGINES: *out = (int)r->copy_engines; break;
+  case RCUDA_DEV_CC_MAJOR: *out = (int)(r->cc / 10); break;
+  case RCUDA_DEV_CC_MINOR: *out = (int)(r->cc % 10); break;
+  case RCUDA_DEV_SHARED_PER_SM: *out = (int)r->shared_sm; break;
+  case RCUDA_DEV_SHARED_PER_BLOCK_OPTIN: *out = (int)r->shared_optin; break;
+  case RCUDA_DEV_BLOCKS_PER_SM: *out = (int)r->ctas; break;
+  case RCUDA_DEV_RESERVED_SHARED: *out = r->cc >= 80 ? 1024 : 0; break;
+  case RCUDA_DEV_CLUSTER_LAUNCH:
+  case RCUDA_DEV_TENSOR_MAP: *out = r->cc >= 90; break;
+  default: *out = 0; break; /* features that are not simulated */
+  }
+  return sim_leave(0);
+}
+
+/* -- contexts: a stack for each host thread -- */
+
+typedef struct stack_t {
+  uint32_t depth;
+  uint64_t handles[64];
+} stack_t;
+
+static stack_t *my_stack(bool make) {
+  sim_state_t *s = sim_state();
+  stack_t *stack = pthread_getspecific(s->key);
+  if (!stack && make) {
+    stack = calloc(1, sizeof *stack);
+    if (stack) pthread_setspecific(s->key, stack);
+  }
+  return stack;
+}
+
+sim_ctx_t *sim_current(void) {
+  stack_t *stack = my_stack(false);
+  if (!stack || stack->depth == 0) return NULL;
+  return sim_handle_number(SIM_TYPE_CTX, stack->handles[stack->depth - 1]);
+}
+
+static bool push(uint64_t handle) {
+  stack_t *stack = my_stack(true);
+  if (!stack || stack->depth == 64) return false;
+  stack->handles[stack->depth++] = handle;
+  return true;
+}
+
+static sim_ctx_t *new_ctx(int device, unsigned flags, bool is_primary) {
+  sim_ctx_t *ctx = calloc(1, sizeof *ctx);
+  if (!ctx) return NULL;
+  ctx->device = (uint32_t)device;
+  ctx->flags = flags;
+  ctx->is_primary = is_primary;
+  ctx->peers = UINT64_C(1) << device;
+  ctx->limits[0] = 1024;
+  ctx->limits[1] = 1 << 20;
+  ctx->limits[2] = 8 << 20;
+  ctx->handle = sim_handle_new(SIM_TYPE_CTX, ctx);
+  if (!ctx->handle) {
+    free(ctx);
+    return NULL;
+  }
+  return ctx;
+}
+
+/* Everything of the context dies with it; allocations are reported. */
+static void destroy_ctx(sim_ctx_t *ctx, bool reports) {
+  sim_state_t *s = sim_state();
+  uint64_t count = 0, bytes = 0, first = 0;
+  for (size_t i = 0; i < s->memory.count;) {
+    sim_alloc_t *a = s->memory.list[i];
+    if (a->is_live && a->context == ctx->handle &&
+        a->kind != SIM_ALLOC_PARAM) {
+      if (a->kind == SIM_ALLOC_DEVICE || a->kind == SIM_ALLOC_HOST) {
+        count++;
+        bytes += a->bytes;
+        if (!first) first = a->address;
+      }
+      bool is_host = a->kind == SIM_ALLOC_HOST;
+      void *host = a->host;
+      sim_device_free(a);
+      if (is_host && a->name) free(host); /* made by cuMemAllocHost */
+      i = 0; /* releasing may have dropped older records */
+    } else {
+      i++;
+    }
+  }
+  if (count && reports && !ctx->sticky)
+    sim_host_finding(SIM_CHECK_MEM_LEAK, "context end", first, bytes,
+                     "%llu allocations of %llu bytes were not freed",
+                     (unsigned long long)count, (unsigned long long)bytes);
+  for (size_t i = 0; i < s->slot_count; i++) {
+    sim_slot_t *slot = &s->slots[i];
+    if (slot->object) sim_drop_object(slot, ctx->handle);
+  }
+  sim_handle_drop(ctx->handle);
+  free(ctx);
+}
+
+SIM_EXPORT int cuCtxCreate_v4(rcuda_ctx_t **out, void *params,
+                              unsigned flags, int device) {
+  int code = sim_enter("cuCtxCreate_v4", true);
+  (void)params;
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  sim_ctx_t *ctx = new_ctx(device, flags, false);
+  if (!ctx || !push(ctx->handle)) return sim_leave(RCUDA_OUT_OF_MEMORY);
+  *out = (rcuda_ctx_t *)(uintptr_t)ctx->handle;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxCreate_v2(rcuda_ctx_t **out, unsigned flags,
+                              int device) {
+  return cuCtxCreate_v4(out, NULL, flags, device);
+}
+
+SIM_EXPORT int cuCtxDestroy_v2(rcuda_ctx_t *handle) {
+  int code = sim_enter("cuCtxDestroy_v2", true);
+  if (code) return code;
+  sim_ctx_t *ctx = sim_handle_get(SIM_TYPE_CTX, handle);
+  if (!ctx || ctx->is_primary) return sim_leave(RCUDA_INVALID_CONTEXT);
+  stack_t *stack = my_stack(false);
+  if (stack && stack->depth &&
+      stack->handles[stack->depth - 1] == ctx->handle)
+    stack->depth--;
+  destroy_ctx(ctx, true);
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxPushCurrent_v2(rcuda_ctx_t *handle) {
+  int code = sim_enter("cuCtxPushCurrent_v2", true);
+  if (code) return code;
+  if (!sim_handle_get(SIM_TYPE_CTX, handle))
+    return sim_leave(RCUDA_INVALID_CONTEXT);
+  return sim_leave(push((uint64_t)(uintptr_t)handle) ? 0
+                                                     : RCUDA_INVALID_VALUE);
+}
+
+SIM_EXPORT int cuCtxPopCurrent_v2(rcuda_ctx_t **out) {
+  int code = sim_enter("cuCtxPopCurrent_v2", true);
+  if (code) return code;
+  stack_t *stack = my_stack(false);
+  if (!stack || !stack->depth) return sim_leave(RCUDA_INVALID_CONTEXT);
+  uint64_t handle = stack->handles[--stack->depth];
+  if (out) *out = (rcuda_ctx_t *)(uintptr_t)handle;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxSetCurrent(rcuda_ctx_t *handle) {
+  int code = sim_enter("cuCtxSetCurrent", true);
+  if (code) return code;
+  stack_t *stack = my_stack(true);
+  if (!stack) return sim_leave(RCUDA_OUT_OF_MEMORY);
+  if (!handle) {
+    if (stack->depth) stack->depth--;
+    return sim_leave(0);
+  }
+  if (!sim_handle_get(SIM_TYPE_CTX, handle))
+    return sim_leave(RCUDA_INVALID_CONTEXT);
+  if (!stack->depth) stack->depth = 1;
+  stack->handles[stack->depth - 1] = (uint64_t)(uintptr_t)handle;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxGetCurrent(rcuda_ctx_t **out) {
+  int code = sim_enter("cuCtxGetCurrent", true);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  sim_ctx_t *ctx = sim_current();
+  *out = ctx ? (rcuda_ctx_t *)(uintptr_t)ctx->handle : NULL;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxGetDevice(int *out) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuCtxGetDevice", &ctx);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  *out = (int)ctx->device;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxGetFlags(unsigned *out) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuCtxGetFlags", &ctx);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  *out = ctx->flags;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxSynchronize(void) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuCtxSynchronize", &ctx);
+  return code ? code : sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxGetLimit(size_t *out, int limit) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuCtxGetLimit", &ctx);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  if (limit < 0 || limit > 2) return sim_leave(215);
+  *out = ctx->limits[limit];
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxSetLimit(int limit, size_t value) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuCtxSetLimit", &ctx);
+  if (code) return code;
+  if (limit < 0 || limit > 2) return sim_leave(215);
+  ctx->limits[limit] = value;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuCtxGetStreamPriorityRange", &ctx);
+  if (code) return code;
+  if (least) *least = 0;
+  if (greatest) *greatest = -5;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxEnablePeerAccess(rcuda_ctx_t *peer, unsigned flags) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuCtxEnablePeerAccess", &ctx);
+  if (code) return code;
+  sim_ctx_t *other = sim_handle_get(SIM_TYPE_CTX, peer);
+  if (!other) return sim_leave(RCUDA_INVALID_CONTEXT);
+  if (flags || other->device == ctx->device)
+    return sim_leave(RCUDA_INVALID_VALUE);
+  if (ctx->peers >> other->device & 1) return sim_leave(RCUDA_PEER_ENABLED);
+  ctx->peers |= UINT64_C(1) << other->device;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuCtxDisablePeerAccess(rcuda_ctx_t *peer) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuCtxDisablePeerAccess", &ctx);
+  if (code) return code;
+  sim_ctx_t *other = sim_handle_get(SIM_TYPE_CTX, peer);
+  if (!other) return sim_leave(RCUDA_INVALID_CONTEXT);
+  if (other->device == ctx->device || !(ctx->peers >> other->device & 1))
+    return sim_leave(RCUDA_PEER_NOT_ENABLED);
+  ctx->peers &= ~(UINT64_C(1) << other->device);
+  return sim_leave(0);
+}
+
+/* -- primary contexts -- */
+
+SIM_EXPORT int cuDevicePrimaryCtxRetain(rcuda_ctx_t **out, int device) {
+  int code = sim_enter("cuDevicePrimaryCtxRetain", true);
+  if (code) return code;
+  sim_state_t *s = sim_state();
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_handle_number(SIM_TYPE_CTX, s->primary[device])) {
+    sim_ctx_t *ctx = new_ctx(device, s->primary_flags[device], true);
+    if (!ctx) return sim_leave(RCUDA_OUT_OF_MEMORY);
+    s->primary[device] = ctx->handle;
+    s->primary_uses[device] = 0;
+  }
+  s->primary_uses[device]++;
+  *out = (rcuda_ctx_t *)(uintptr_t)s->primary[device];
+  return sim_leave(0);
+}
+
+static void end_primary(int device) {
+  sim_state_t *s = sim_state();
+  sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, s->primary[device]);
+  if (ctx) destroy_ctx(ctx, true);
+  s->primary[device] = 0;
+  s->primary_uses[device] = 0;
+}
+
+SIM_EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
+  int code = sim_enter("cuDevicePrimaryCtxRelease_v2", true);
+  if (code) return code;
+  sim_state_t *s = sim_state();
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!s->primary_uses[device]) return sim_leave(RCUDA_INVALID_CONTEXT);
+  if (--s->primary_uses[device] == 0) end_primary(device);
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDevicePrimaryCtxReset_v2(int device) {
+  int code = sim_enter("cuDevicePrimaryCtxReset_v2", true);
+  if (code) return code;
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  end_primary(device);
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) {
+  int code = sim_enter("cuDevicePrimaryCtxSetFlags_v2", true);
+  if (code) return code;
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  sim_state()->primary_flags[device] = flags;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags,
+                                          int *active) {
+  int code = sim_enter("cuDevicePrimaryCtxGetState", true);
+  if (code) return code;
+  sim_state_t *s = sim_state();
+  if (!flags || !active) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  *flags = s->primary_flags[device];
+  *active = s->primary_uses[device] != 0;
+  return sim_leave(0);
+}

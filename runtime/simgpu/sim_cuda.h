@@ -1,0 +1,166 @@
+/* Prototypes of everything the library exports, and what its parts need of
+   each other. The cu* names are those that the vendor's macros map to. */
+#ifndef SIM_CUDA_H
+#define SIM_CUDA_H
+
+#include "runtime/simgpu/sim_root.h"
+
+int cuInit(unsigned flags);
+int cuDriverGetVersion(int *out);
+int cuGetErrorName(int code, const char **out);
+int cuGetErrorString(int code, const char **out);
+int cuDeviceGetCount(int *out);
+int cuDeviceGet(int *out, int ordinal);
+int cuDeviceGetName(char *out, int length, int device);
+int cuDeviceGetUuid_v2(rcuda_uuid_t *out, int device);
+int cuDeviceTotalMem_v2(size_t *out, int device);
+int cuDeviceGetPCIBusId(char *out, int length, int device);
+int cuDeviceCanAccessPeer(int *out, int device, int peer);
+int cuDeviceGetP2PAttribute(int *out, int attribute, int device, int peer);
+int cuDeviceGetAttribute(int *out, int attribute, int device);
+int cuCtxCreate_v4(rcuda_ctx_t **out, void *params, unsigned flags, int device);
+int cuCtxCreate_v2(rcuda_ctx_t **out, unsigned flags, int device);
+int cuCtxDestroy_v2(rcuda_ctx_t *handle);
+int cuCtxPushCurrent_v2(rcuda_ctx_t *handle);
+int cuCtxPopCurrent_v2(rcuda_ctx_t **out);
+int cuCtxSetCurrent(rcuda_ctx_t *handle);
+int cuCtxGetCurrent(rcuda_ctx_t **out);
+int cuCtxGetDevice(int *out);
+int cuCtxGetFlags(unsigned *out);
+int cuCtxSynchronize(void);
+int cuCtxGetLimit(size_t *out, int limit);
+int cuCtxSetLimit(int limit, size_t value);
+int cuCtxGetStreamPriorityRange(int *least, int *greatest);
+int cuCtxEnablePeerAccess(rcuda_ctx_t *peer, unsigned flags);
+int cuCtxDisablePeerAccess(rcuda_ctx_t *peer);
+int cuDevicePrimaryCtxRetain(rcuda_ctx_t **out, int device);
+int cuDevicePrimaryCtxRelease_v2(int device);
+int cuDevicePrimaryCtxReset_v2(int device);
+int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags);
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active);
+int cuMemAlloc_v2(uint64_t *out, size_t bytes);
+int cuMemAllocManaged(uint64_t *out, size_t bytes, unsigned flags);
+int cuMemAllocPitch_v2(uint64_t *out, size_t *pitch, size_t width,
+    size_t height, unsigned element);
+int cuMemFree_v2(uint64_t address);
+int cuMemGetInfo_v2(size_t *available, size_t *total);
+int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t address);
+int cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
+int cuMemAllocHost_v2(void **out, size_t bytes);
+int cuMemFreeHost(void *host);
+int cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags);
+int cuMemHostUnregister(void *host);
+int cuMemHostGetDevicePointer_v2(uint64_t *out, void *host, unsigned flags);
+int cuPointerGetAttribute(void *out, int attribute, uint64_t address);
+int cuMemAllocAsync(uint64_t *out, size_t bytes, rcuda_stream_t *stream);
+int cuMemFreeAsync(uint64_t address, rcuda_stream_t *stream);
+int cuMemcpyHtoD_v2(uint64_t dst, const void *src, size_t bytes);
+int cuMemcpyDtoH_v2(void *dst, uint64_t src, size_t bytes);
+int cuMemcpyDtoD_v2(uint64_t dst, uint64_t src, size_t bytes);
+int cuMemcpy(uint64_t dst, uint64_t src, size_t bytes);
+int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes,
+    rcuda_stream_t *stream);
+int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes,
+    rcuda_stream_t *stream);
+int cuMemcpyDtoDAsync_v2(uint64_t dst, uint64_t src, size_t bytes,
+    rcuda_stream_t *stream);
+int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes,
+    rcuda_stream_t *stream);
+int cuMemcpyPeer(uint64_t dst, rcuda_ctx_t *dst_ctx, uint64_t src,
+    rcuda_ctx_t *src_ctx, size_t bytes);
+int cuMemcpyPeerAsync(uint64_t dst, rcuda_ctx_t *dst_ctx, uint64_t src,
+    rcuda_ctx_t *src_ctx, size_t bytes, rcuda_stream_t *stream);
+int cuMemcpy2D_v2(const rcuda_copy2d_t *c);
+int cuMemcpy2DUnaligned_v2(const rcuda_copy2d_t *c);
+int cuMemcpy2DAsync_v2(const rcuda_copy2d_t *c, rcuda_stream_t *stream);
+int cuMemsetD8_v2(uint64_t dst, unsigned char v, size_t n);
+int cuMemsetD16_v2(uint64_t dst, unsigned short v, size_t n);
+int cuMemsetD32_v2(uint64_t dst, unsigned v, size_t n);
+int cuMemsetD8Async(uint64_t dst, unsigned char v, size_t n,
+    rcuda_stream_t *stream);
+int cuMemsetD16Async(uint64_t dst, unsigned short v, size_t n,
+    rcuda_stream_t *stream);
+int cuMemsetD32Async(uint64_t dst, unsigned v, size_t n,
+    rcuda_stream_t *stream);
+int cuMemsetD2D8_v2(uint64_t dst, size_t pitch, unsigned char v, size_t width,
+    size_t height);
+int cuMemsetD2D32_v2(uint64_t dst, size_t pitch, unsigned v, size_t width,
+    size_t height);
+int cuModuleLoadDataEx(rcuda_module_t **out, const void *image, unsigned count,
+    int *options, void **values);
+int cuModuleLoadData(rcuda_module_t **out, const void *image);
+int cuModuleUnload(rcuda_module_t *handle);
+int cuModuleGetFunction(rcuda_func_t **out, rcuda_module_t *handle,
+    const char *name);
+int cuModuleGetGlobal_v2(uint64_t *out, size_t *bytes, rcuda_module_t *handle,
+    const char *name);
+int cuFuncGetAttribute(int *out, int attribute, rcuda_func_t *handle);
+int cuFuncSetAttribute(rcuda_func_t *handle, int attribute, int value);
+int cuFuncSetCacheConfig(rcuda_func_t *handle, int config);
+int cuFuncGetModule(rcuda_module_t **out, rcuda_func_t *handle);
+int cuFuncGetParamInfo(rcuda_func_t *handle, size_t index, size_t *offset,
+    size_t *bytes);
+int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags( int *out,
+    rcuda_func_t *handle, int threads, size_t dynamic, unsigned flags);
+int cuOccupancyMaxActiveBlocksPerMultiprocessor( int *out, rcuda_func_t *handle,
+    int threads, size_t dynamic);
+int cuOccupancyAvailableDynamicSMemPerBlock( size_t *out, rcuda_func_t *handle,
+    int blocks, int threads);
+int cuLaunchKernel(rcuda_func_t *function, unsigned gx, unsigned gy,
+    unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+    rcuda_stream_t *stream, void **params, void **extra);
+int cuLaunchKernelEx(const rcuda_launch_config_t *config,
+    rcuda_func_t *function, void **params, void **extra);
+int cuLaunchCooperativeKernel(rcuda_func_t *function, unsigned gx, unsigned gy,
+    unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+    rcuda_stream_t *stream, void **params);
+int cuLaunchHostFunc(rcuda_stream_t *stream, void (*fn)(void *), void *user);
+int cuStreamCreateWithPriority(rcuda_stream_t **out, unsigned flags,
+    int priority);
+int cuStreamCreate(rcuda_stream_t **out, unsigned flags);
+int cuStreamDestroy_v2(rcuda_stream_t *handle);
+int cuStreamQuery(rcuda_stream_t *handle);
+int cuStreamSynchronize(rcuda_stream_t *handle);
+int cuStreamGetPriority(rcuda_stream_t *handle, int *out);
+int cuStreamGetFlags(rcuda_stream_t *handle, unsigned *out);
+int cuStreamGetId(rcuda_stream_t *handle, unsigned long long *out);
+int cuStreamGetCtx(rcuda_stream_t *handle, rcuda_ctx_t **out);
+int cuEventCreate(rcuda_event_t **out, unsigned flags);
+int cuEventDestroy_v2(rcuda_event_t *handle);
+int cuEventRecordWithFlags(rcuda_event_t *handle, rcuda_stream_t *stream,
+    unsigned flags);
+int cuEventRecord(rcuda_event_t *event, rcuda_stream_t *stream);
+int cuEventQuery(rcuda_event_t *handle);
+int cuEventSynchronize(rcuda_event_t *handle);
+int cuEventElapsedTime_v2(float *out, rcuda_event_t *start, rcuda_event_t *end);
+int cuStreamWaitEvent(rcuda_stream_t *stream, rcuda_event_t *handle,
+    unsigned flags);
+int cuStreamBeginCapture_v2(rcuda_stream_t *stream, int mode);
+int cuStreamEndCapture(rcuda_stream_t *stream, rcuda_graph_t **out);
+int cuStreamIsCapturing(rcuda_stream_t *stream, int *out);
+int cuThreadExchangeStreamCaptureMode(int *mode);
+int cuGraphCreate(rcuda_graph_t **out, unsigned flags);
+int cuGraphDestroy(rcuda_graph_t *handle);
+int cuGraphGetNodes(rcuda_graph_t *handle, rcuda_node_t **nodes, size_t *count);
+int cuGraphInstantiateWithFlags(rcuda_exec_t **out, rcuda_graph_t *handle,
+    unsigned long long flags);
+int cuGraphExecDestroy(rcuda_exec_t *handle);
+int cuGraphUpload(rcuda_exec_t *handle, rcuda_stream_t *stream);
+int cuGraphLaunch(rcuda_exec_t *handle, rcuda_stream_t *stream);
+const char *simgpu_version(void);
+int simgpu_configure(const char *text);
+size_t simgpu_report_count(void);
+size_t simgpu_report_get(size_t index, char *out, size_t bytes);
+size_t simgpu_counters_count(void);
+size_t simgpu_counters_get(size_t index, char *out, size_t bytes);
+void simgpu_reset(void);
+int cuGetProcAddress_v2(const char *name, void **out, int version,
+    uint64_t flags, int *status);
+
+/* Frees what a context owns of one handle's object (sim_module.c). */
+void sim_drop_object(sim_slot_t *slot, uint64_t ctx);
+/* Checks a launch against every limit and fills the operation. */
+int sim_prepare_launch(sim_func_t *f, const rcuda_launch_config_t *c,
+                       void **params, void **extra, sim_op_run_t *op);
+
+#endif

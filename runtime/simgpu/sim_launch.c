@@ -1,0 +1,391 @@
+/* Operations of streams, executed: launches, copies, fills. */
+#include "runtime/simgpu/sim_cuda.h"
+
+#include <stdlib.h>
+
+/* -- copies -- */
+
+/* An address is a device's if it lies in a window or was registered. */
+static bool is_device_address(uint64_t address) {
+  return address - SIM_WINDOW < SIM_MAX_DEVICES * SIM_WINDOW_BYTES;
+}
+
+/* Host pointer of a range; NULL with a finding if it is not wholly inside a
+   live allocation. Plain host memory is taken as it is. */
+static uint8_t *range(const sim_ctx_t *ctx, uint64_t address, uint64_t bytes,
+                      sim_alloc_t **alloc) {
+  const sim_memory_t *memory = &sim_state()->memory;
+  *alloc = NULL;
+  if (!is_device_address(address)) return (uint8_t *)(uintptr_t)address;
+  sim_alloc_t *a = sim_alloc_find(memory, address);
+  if (a && !a->is_live) {
+    sim_host_finding(SIM_CHECK_MEM_FREED, "copy", address, bytes,
+                     "in allocation %u, freed by call %llu", a->id,
+                     (unsigned long long)a->freed_by);
+    return NULL;
+  }
+  if (!a || address - a->address + bytes > a->bytes) {
+    sim_host_finding(SIM_CHECK_MEM_BOUNDS, "copy", address, bytes,
+                     "is not inside one allocation");
+    return NULL;
+  }
+  (void)ctx;
+  *alloc = a;
+  return a->host + (address - a->address);
+}
+
+static int run_copy(const sim_op_run_t *op, sim_ctx_t *ctx) {
+  sim_state_t *s = sim_state();
+  for (uint64_t row = 0; row < op->rows; row++) {
+    sim_alloc_t *from, *to;
+    uint64_t src = op->src + row * op->src_pitch;
+    uint64_t dst = op->dst + row * op->dst_pitch;
+    uint8_t *p = range(ctx, src, op->bytes, &from);
+    uint8_t *q = p ? range(ctx, dst, op->bytes, &to) : NULL;
+    if (!p || !q) return RCUDA_INVALID_VALUE;
+    if (src < dst + op->bytes && dst < src + op->bytes)
+      sim_host_finding(SIM_CHECK_MEM_BOUNDS, "copy", dst, op->bytes,
+                       "source and destination overlap");
+    bool defined = true;
+    if (from) {
+      defined = sim_is_defined(from, src - from->address, op->bytes);
+      sim_poison_range(from, src - from->address, op->bytes);
+    }
+    if (to) sim_poison_range(to, dst - to->address, op->bytes);
+    if (!defined && !to && (s->options.checks & SIM_CHECK_INIT)) {
+      uint64_t at = 0;
+      while (sim_is_defined(from, src - from->address + at, 1)) at++;
+      sim_host_finding(SIM_CHECK_INIT_USE, "copy to the host", src + at,
+                       op->bytes,
+                       "byte %llu of allocation %u was never written",
+                       (unsigned long long)(src - from->address + at),
+                       from->id);
+    }
+    memmove(q, p, op->bytes);
+    if (!to) continue;
+    sim_define(to, dst - to->address, op->bytes);
+    for (uint64_t k = 0; !defined && k < op->bytes; k++) {
+      if (!sim_is_defined(from, src - from->address + k, 1))
+        sim_undefine(to, dst - to->address + k, 1);
+    }
+  }
+  return 0;
+}
+
+static int run_fill(const sim_op_run_t *op, sim_ctx_t *ctx) {
+  for (uint64_t row = 0; row < op->rows; row++) {
+    sim_alloc_t *to;
+    uint64_t dst = op->dst + row * op->dst_pitch;
+    uint8_t *q = range(ctx, dst, op->bytes, &to);
+    if (!q) return RCUDA_INVALID_VALUE;
+    if (to) sim_poison_range(to, dst - to->address, op->bytes);
+    for (uint64_t k = 0; k < op->bytes; k += op->width)
+      memcpy(q + k, &op->value, op->width);
+    if (to) sim_define(to, dst - to->address, op->bytes);
+  }
+  return 0;
+}
+
+/* -- launches -- */
+
+static void keep_record(const sim_launch_t *launch, int result,
+                        const sim_totals_t *totals) {
+  sim_state_t *s = sim_state();
+  const sim_kernel_t *k = launch->kernel;
+  if (s->record_count == s->record_capacity) {
+    size_t capacity = s->record_capacity ? s->record_capacity * 2 : 64;
+    /* old records go when nobody takes them away */
+    if (capacity > 65536) {
+      size_t half = s->record_count / 2;
+      memmove(s->records, s->records + half,
+              (s->record_count - half) * sizeof *s->records);
+      s->record_count -= half;
+    } else {
+      sim_record_t *records =
+          realloc(s->records, capacity * sizeof *records);
+      if (!records) return;
+      s->records = records;
+      s->record_capacity = capacity;
+    }
+  }
+  sim_record_t *r = &s->records[s->record_count++];
+  td_buf_t buf;
+  memset(r, 0, sizeof *r);
+  td_buf_init_fixed(&buf, r->kernel, sizeof r->kernel);
+  td_buf_puts(&buf, k->name);
+  r->number = launch->number;
+  r->device = launch->device;
+  memcpy(r->grid, launch->grid, sizeof r->grid);
+  memcpy(r->block, launch->block, sizeof r->block);
+  memcpy(r->cluster, launch->cluster, sizeof r->cluster);
+  r->shared_static = k->static_shared;
+  r->shared_dynamic = launch->dynamic_shared;
+  r->registers = k->registers;
+  r->local = k->local_bytes;
+  r->occupancy =
+      sim_occupancy(launch->row, launch->threads, k->registers,
+                    k->static_shared + launch->dynamic_shared);
+  r->live_bytes = s->live_bytes[launch->device];
+  r->peak_bytes = s->peak_bytes[launch->device];
+  r->result = result;
+  r->totals = *totals;
+  if (s->options.report[0]) sim_write_record(r);
+}
+
+static int run_launch(const sim_op_run_t *op, sim_ctx_t *ctx,
+                      uint64_t *work) {
+  sim_state_t *s = sim_state();
+  const sim_op_launch_t *o = &op->launch;
+  sim_func_t *f = sim_handle_number(SIM_TYPE_FUNC, o->func);
+  if (!f || !f->kernel) return RCUDA_INVALID_HANDLE;
+  sim_launch_t *launch = calloc(1, sizeof *launch);
+  sim_totals_t *totals = calloc(1, sizeof *totals);
+  if (!launch || !totals) {
+    free(launch);
+    free(totals);
+    return RCUDA_OUT_OF_MEMORY;
+  }
+  launch->kernel = f->kernel;
+  launch->memory = &s->memory;
+  launch->row = s->row;
+  launch->device = ctx->device;
+  launch->peers = ctx->peers;
+  launch->options = &s->options;
+  launch->report = &s->report;
+  launch->number = ++s->launches;
+  memcpy(launch->grid, o->grid, sizeof launch->grid);
+  memcpy(launch->block, o->block, sizeof launch->block);
+  memcpy(launch->cluster, o->cluster, sizeof launch->cluster);
+  launch->cta_total = (uint64_t)o->grid[0] * o->grid[1] * o->grid[2];
+  launch->threads = o->block[0] * o->block[1] * o->block[2];
+  launch->dynamic_shared = o->shared;
+  launch->params = o->params;
+  sim_launch_layout(launch);
+  int code = 0;
+  if (f->ptx->param_bytes) {
+    launch->param_alloc =
+        sim_alloc_new(&s->memory, ctx->device, f->ptx->param_bytes,
+                      SIM_ALLOC_PARAM, NULL);
+    if (launch->param_alloc)
+      memcpy(launch->param_alloc->host, o->params, f->ptx->param_bytes);
+    else
+      code = RCUDA_OUT_OF_MEMORY;
+  }
+  if (!code) code = sim_launch_run(launch, totals);
+  if (launch->param_alloc) sim_alloc_release(&s->memory, launch->param_alloc);
+  *work += totals->counters[SIM_COUNTER_WARP_INST];
+  keep_record(launch, code, totals);
+  sim_flush_report();
+  free(launch);
+  free(totals);
+  return code;
+}
+
+/* -- operations -- */
+
+int sim_run(const sim_op_run_t *op) {
+  sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, op->ctx);
+  uint64_t work = 0;
+  int code = 0;
+  if (!ctx) return RCUDA_CONTEXT_DESTROYED;
+  switch (op->kind) {
+  case SIM_RUN_LAUNCH:
+    code = run_launch(op, ctx, &work);
+    /* a fault shows at the next call */
+    if (code) ctx->sticky = code;
+    return 0;
+  case SIM_RUN_COPY: return run_copy(op, ctx);
+  case SIM_RUN_FILL: return run_fill(op, ctx);
+  case SIM_RUN_HOST: op->host(op->user); return 0;
+  case SIM_RUN_EMPTY: return 0;
+  }
+  return 0;
+}
+
+void sim_op_free(sim_op_run_t *op) {
+  free(op->launch.params);
+  op->launch.params = NULL;
+}
+
+bool sim_stream_of(const void *handle, sim_stream_t **out) {
+  *out = NULL;
+  if ((uintptr_t)handle <= 2) return true;
+  *out = sim_handle_get(SIM_TYPE_STREAM, handle);
+  return *out != NULL;
+}
+
+static int add_to_graph(sim_stream_t *stream, sim_op_run_t *op) {
+  sim_graph_t *g = sim_handle_number(SIM_TYPE_GRAPH, stream->graph);
+  if (!g || g->is_broken) return RCUDA_CAPTURE_INVALIDATED;
+  if (g->count == g->capacity) {
+    size_t capacity = g->capacity ? g->capacity * 2 : 16;
+    sim_op_run_t *ops = realloc(g->ops, capacity * sizeof *ops);
+    if (!ops) return RCUDA_OUT_OF_MEMORY;
+    g->ops = ops;
+    g->capacity = capacity;
+  }
+  g->ops[g->count++] = *op;
+  op->launch.params = NULL; /* the graph has it now */
+  return 0;
+}
+
+int sim_submit(sim_ctx_t *ctx, const void *handle, sim_op_run_t *op) {
+  sim_stream_t *stream;
+  op->ctx = ctx->handle;
+  if (!sim_stream_of(handle, &stream)) return RCUDA_INVALID_HANDLE;
+  if (stream && stream->graph) return add_to_graph(stream, op);
+  int code = sim_run(op);
+  if (stream) stream->polls = 1;
+  return code;
+}
+
+/* -- launching -- */
+
+static bool fits(const uint32_t *limit, const unsigned block[3]) {
+  uint64_t most = (uint64_t)limit[0] * limit[1] * limit[2];
+  return !limit[0] || (uint64_t)block[0] * block[1] * block[2] <= most;
+}
+
+static int check_cluster(const sim_func_t *f, sim_op_launch_t *o,
+                         const uint32_t asked[3]) {
+  const sim_device_row_t *row = sim_state()->row;
+  const uint32_t *fixed = f->ptx->cluster;
+  for (int n = 0; n < 3; n++)
+    o->cluster[n] = asked[0] ? asked[n] : fixed[0] ? fixed[n] : 1;
+  if (asked[0] && fixed[0] && memcmp(asked, fixed, sizeof o->cluster) != 0)
+    return RCUDA_INVALID_CLUSTER;
+  uint64_t size = (uint64_t)o->cluster[0] * o->cluster[1] * o->cluster[2];
+  if (size == 1) return 0;
+  uint32_t most = row->max_cluster && !f->non_portable ? 8 : row->max_cluster;
+  if (size == 0 || size > most) return RCUDA_INVALID_CLUSTER;
+  for (int n = 0; n < 3; n++)
+    if (o->grid[n] % o->cluster[n]) return RCUDA_INVALID_CLUSTER;
+  return 0;
+}
+
+static int copy_params(const sim_func_t *f, void **params, void **extra,
+                       uint8_t **out) {
+  uint32_t bytes = f->ptx->param_bytes;
+  *out = calloc(1, bytes + 16u);
+  if (!*out) return RCUDA_OUT_OF_MEMORY;
+  if (!bytes) return 0;
+  if (params) {
+    for (size_t i = 0; i < f->ptx->params.length; i++) {
+      const ptx_var_t *var = f->ptx->params.data[i];
+      if (!params[i]) return RCUDA_INVALID_VALUE;
+      memcpy(*out + var->place, params[i], var->bytes);
+    }
+    return 0;
+  }
+  const void *buffer = NULL;
+  size_t have = 0;
+  for (size_t i = 0; extra && extra[i] != RCUDA_PARAM_END && i < 8; i += 2) {
+    if (extra[i] == RCUDA_PARAM_BUFFER) buffer = extra[i + 1];
+    if (extra[i] == RCUDA_PARAM_BYTES) memcpy(&have, extra[i + 1], 8);
+  }
+  if (!buffer || have < bytes) return RCUDA_INVALID_VALUE;
+  memcpy(*out, buffer, bytes);
+  return 0;
+}
+
+int sim_prepare_launch(sim_func_t *f, const rcuda_launch_config_t *c,
+                       void **params, void **extra, sim_op_run_t *op) {
+  const sim_device_row_t *row = sim_state()->row;
+  sim_op_launch_t *o = &op->launch;
+  uint32_t cluster[3] = {0};
+  op->kind = SIM_RUN_LAUNCH;
+  o->func = f->handle;
+  for (unsigned i = 0; i < c->attribute_count; i++) {
+    const rcuda_launch_attr_t *a = &c->attributes[i];
+    if (a->id == RCUDA_LAUNCH_CLUSTER)
+      memcpy(cluster, a->value.cluster, sizeof cluster);
+    if (a->id == RCUDA_LAUNCH_COOPERATIVE)
+      o->is_cooperative = a->value.number != 0;
+  }
+  memcpy(o->grid, c->grid, sizeof o->grid);
+  memcpy(o->block, c->block, sizeof o->block);
+  o->shared = c->shared_bytes;
+  if (params && extra) return RCUDA_INVALID_VALUE;
+  uint64_t threads = (uint64_t)c->block[0] * c->block[1] * c->block[2];
+  if (!c->grid[0] || !c->grid[1] || !c->grid[2] || !threads ||
+      c->grid[0] > INT32_MAX || c->grid[1] > 65535 || c->grid[2] > 65535 ||
+      c->block[0] > 1024 || c->block[1] > 1024 || c->block[2] > 64 ||
+      threads > 1024)
+    return RCUDA_INVALID_VALUE;
+  const uint32_t *need = f->ptx->required_threads;
+  if (!fits(f->ptx->max_threads, c->block) ||
+      (need[0] && memcmp(need, c->block, sizeof c->block) != 0))
+    return RCUDA_INVALID_VALUE;
+  uint64_t shared = (uint64_t)f->kernel->static_shared + c->shared_bytes;
+  uint64_t allowed = f->max_dynamic
+                         ? (uint64_t)f->max_dynamic
+                         : UINT64_C(49152) - f->kernel->static_shared;
+  if (f->kernel->static_shared > 49152 || c->shared_bytes > allowed ||
+      shared > row->shared_optin)
+    return RCUDA_INVALID_VALUE;
+  sim_occupancy_t occupancy =
+      sim_occupancy(row, (uint32_t)threads, f->kernel->registers,
+                    (uint32_t)shared);
+  if (occupancy.ctas == 0) return RCUDA_OUT_OF_RESOURCES;
+  uint64_t ctas = (uint64_t)c->grid[0] * c->grid[1] * c->grid[2];
+  if (o->is_cooperative && ctas > (uint64_t)occupancy.ctas * row->sms)
+    return RCUDA_COOPERATIVE_TOO_LARGE;
+  int code = check_cluster(f, o, cluster);
+  return code ? code : copy_params(f, params, extra, &o->params);
+}
+
+static int launch(const char *name, rcuda_func_t *handle,
+                  const rcuda_launch_config_t *config, void **params,
+                  void **extra) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx(name, &ctx);
+  if (code) return code;
+  sim_func_t *f = sim_func_of(handle);
+  if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
+  sim_op_run_t op = {0};
+  code = sim_prepare_launch(f, config, params, extra, &op);
+  if (!code) code = sim_submit(ctx, config->stream, &op);
+  sim_op_free(&op);
+  return sim_leave(code);
+}
+
+SIM_EXPORT int cuLaunchKernel(rcuda_func_t *function, unsigned gx,
+                              unsigned gy, unsigned gz, unsigned bx,
+                              unsigned by, unsigned bz, unsigned shared,
+                              rcuda_stream_t *stream, void **params,
+                              void **extra) {
+  rcuda_launch_config_t c = {{gx, gy, gz}, {bx, by, bz}, shared, stream,
+                             NULL, 0};
+  return launch("cuLaunchKernel", function, &c, params, extra);
+}
+
+SIM_EXPORT int cuLaunchKernelEx(const rcuda_launch_config_t *config,
+                                rcuda_func_t *function, void **params,
+                                void **extra) {
+  if (!config || (config->attribute_count && !config->attributes))
+    return RCUDA_INVALID_VALUE;
+  return launch("cuLaunchKernelEx", function, config, params, extra);
+}
+
+SIM_EXPORT int cuLaunchCooperativeKernel(rcuda_func_t *function, unsigned gx,
+                                         unsigned gy, unsigned gz,
+                                         unsigned bx, unsigned by,
+                                         unsigned bz, unsigned shared,
+                                         rcuda_stream_t *stream,
+                                         void **params) {
+  rcuda_launch_attr_t a = {.id = RCUDA_LAUNCH_COOPERATIVE,
+                           .value.number = 1};
+  rcuda_launch_config_t c = {{gx, gy, gz}, {bx, by, bz}, shared, stream, &a,
+                             1};
+  return launch("cuLaunchCooperativeKernel", function, &c, params, NULL);
+}
+
+SIM_EXPORT int cuLaunchHostFunc(rcuda_stream_t *stream, void (*fn)(void *),
+                                void *user) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuLaunchHostFunc", &ctx);
+  if (code) return code;
+  if (!fn) return sim_leave(RCUDA_INVALID_VALUE);
+  sim_op_run_t op = {.kind = SIM_RUN_HOST, .host = fn, .user = user};
+  return sim_leave(sim_submit(ctx, stream, &op));
+}

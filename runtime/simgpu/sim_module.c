@@ -1,0 +1,471 @@
+/* Exported cu* functions: modules, libraries, functions, occupancy. */
+#include "runtime/simgpu/sim_cuda.h"
+
+#include <stdlib.h>
+
+#define MAX_IMAGE ((size_t)1 << 28)
+
+/* -- loading -- */
+
+typedef struct load_t {
+  sim_module_t *module;
+  td_str_t text;
+  uint32_t cc;
+  ptx_error_t *error;
+} load_t;
+
+static void parse(td_task_t *task, void *arg) {
+  load_t *load = arg;
+  td_arena_init(&load->module->arena, task);
+  load->module->ptx =
+      ptx_parse(task, &load->module->arena, load->text, load->error);
+}
+
+/* PTX text ends at its NUL; binaries are known by their first bytes. */
+static int read_image(const void *image, td_str_t *out) {
+  const unsigned char *p = image;
+  if (!p) return RCUDA_INVALID_VALUE;
+  if (p[0] == 0x7F && p[1] == 'E' && p[2] == 'L' && p[3] == 'F')
+    return RCUDA_NO_BINARY_FOR_GPU;
+  uint32_t magic;
+  memcpy(&magic, p, 4);
+  if (magic == 0xBA55ED50u || magic == 0x466243B1u)
+    return RCUDA_NO_BINARY_FOR_GPU; /* fat binaries */
+  size_t n = strnlen(image, MAX_IMAGE);
+  if (n == MAX_IMAGE) return RCUDA_INVALID_IMAGE;
+  *out = td_str_n(image, n);
+  return 0;
+}
+
+static int check_target(const ptx_module_t *m, ptx_error_t *error) {
+  const sim_device_row_t *row = sim_state()->row;
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, error->text, sizeof error->text);
+  if (m->target_suffix && m->target != row->suffix) {
+    td_buf_printf(&buf, ".target sm_%u%c does not suit %s", m->target,
+                  m->target_suffix, row->name);
+    return RCUDA_NO_BINARY_FOR_GPU;
+  }
+  if (m->target > row->targets) {
+    td_buf_printf(&buf, ".target sm_%u is above sm_%u of %s", m->target,
+                  row->targets, row->name);
+    return RCUDA_NO_BINARY_FOR_GPU;
+  }
+  return 0;
+}
+
+/* Global and constant variables get device memory; addresses in initialisers
+   are filled in once all have one. */
+static int place_variables(sim_ctx_t *ctx, sim_module_t *module) {
+  ptx_module_t *m = module->ptx;
+  for (size_t i = 0; i < m->vars.length; i++) {
+    ptx_var_t *var = m->vars.data[i];
+    bool is_const = var->space == PTX_SPACE_CONST;
+    if (var->space == PTX_SPACE_SHARED || var->is_extern) continue;
+    if (!var->bytes) return RCUDA_INVALID_PTX;
+    sim_alloc_t *a = sim_device_alloc(
+        ctx, var->bytes, is_const ? SIM_ALLOC_CONST : SIM_ALLOC_MODULE);
+    if (!a) return RCUDA_OUT_OF_MEMORY;
+    a->name = var->name;
+    if (var->init) memcpy(a->host, var->init, var->bytes);
+    var->place = a->address;
+    var->is_placed = true;
+    a->made_by = module->handle;
+  }
+  for (size_t i = 0; i < m->vars.length; i++) {
+    ptx_var_t *var = m->vars.data[i];
+    for (size_t n = 0; n < var->fixups.length; n++) {
+      const ptx_fixup_t *fix = &var->fixups.data[n];
+      const ptx_var_t *to = ptx_find_var(m, fix->name);
+      if (!to || !to->is_placed) return RCUDA_INVALID_PTX;
+      sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, var->place);
+      uint64_t value = to->place + fix->addend;
+      memcpy(a->host + fix->offset, &value, 8);
+    }
+  }
+  return 0;
+}
+
+static void write_log(void *log, size_t *bytes, const ptx_error_t *error) {
+  td_buf_t buf;
+  if (!log || !bytes || !*bytes) return;
+  td_buf_init_fixed(&buf, log, *bytes);
+  if (error->line)
+    td_buf_printf(&buf, "ptx line %u: error: %s\n", error->line,
+                  error->text);
+  else
+    td_buf_printf(&buf, "error: %s\n", error->text);
+  *bytes = buf.length + 1;
+}
+
+static void free_module(sim_module_t *m) {
+  sim_state_t *s = sim_state();
+  for (size_t i = 0; i < s->slot_count; i++) {
+    sim_func_t *f = s->slots[i].object;
+    if (f && s->slots[i].type == SIM_TYPE_FUNC && f->module == m->handle) {
+      s->slots[i].object = NULL;
+      free(f);
+    }
+  }
+  for (size_t i = 0; m->ptx && i < m->ptx->vars.length; i++) {
+    ptx_var_t *var = m->ptx->vars.data[i];
+    if (!var->is_placed || (var->space != PTX_SPACE_GLOBAL &&
+                            var->space != PTX_SPACE_CONST))
+      continue;
+    sim_alloc_t *a = sim_alloc_find(&s->memory, var->place);
+    if (a && a->is_live) {
+      a->name = NULL; /* the text goes with the module */
+      sim_device_free(a);
+    }
+  }
+  td_task_free(&m->task);
+  free(m);
+}
+
+void sim_drop_object(sim_slot_t *slot, uint64_t ctx) {
+  uint64_t *owner = NULL;
+  sim_module_t *m = slot->object;
+  if (slot->type == SIM_TYPE_MODULE) {
+    if (m->ctx != ctx) return;
+    slot->object = NULL;
+    free_module(m);
+    return;
+  }
+  if (slot->type == SIM_TYPE_STREAM)
+    owner = &((sim_stream_t *)slot->object)->ctx;
+  if (slot->type == SIM_TYPE_EVENT)
+    owner = &((sim_event_t *)slot->object)->ctx;
+  if (owner && *owner == ctx) {
+    free(slot->object);
+    slot->object = NULL;
+  }
+}
+
+typedef struct decode_t {
+  sim_func_t *func;
+  const sim_module_t *module;
+  ptx_error_t *error;
+} decode_t;
+
+static void decode(td_task_t *task, void *arg) {
+  decode_t *d = arg;
+  d->func->kernel = sim_decode(
+      task, (td_arena_t *)(uintptr_t)&d->module->arena, d->module->ptx,
+      d->func->ptx, sim_state()->row->cc, sim_variant(), d->error);
+}
+
+int sim_decode_func(sim_func_t *func, ptx_error_t *error) {
+  sim_module_t *module = sim_handle_number(SIM_TYPE_MODULE, func->module);
+  if (!module) return RCUDA_INVALID_HANDLE;
+  if (func->kernel) return 0;
+  decode_t d = {func, module, error};
+  memset(error, 0, sizeof *error);
+  if (td_task_run(&module->task, decode, &d) != TDSL_STATUS_OK)
+    return RCUDA_OUT_OF_MEMORY;
+  return func->kernel ? 0 : error->code ? error->code : RCUDA_INVALID_PTX;
+}
+
+/* Every entry is decoded at load, so that an unknown form fails there and
+   the log can name its line. */
+static int decode_all(sim_module_t *module, ptx_error_t *error) {
+  for (size_t i = 0; i < module->ptx->funcs.length; i++) {
+    const ptx_func_t *ptx = module->ptx->funcs.data[i];
+    if (!ptx->is_entry || !ptx->is_defined) continue;
+    sim_func_t *f = calloc(1, sizeof *f);
+    if (!f) return RCUDA_OUT_OF_MEMORY;
+    f->ptx = ptx;
+    f->module = module->handle;
+    f->handle = sim_handle_new(SIM_TYPE_FUNC, f);
+    if (!f->handle) {
+      free(f);
+      return RCUDA_OUT_OF_MEMORY;
+    }
+    int code = sim_decode_func(f, error);
+    if (code) return code;
+  }
+  return 0;
+}
+
+static int load(sim_ctx_t *ctx, const void *image, uint64_t *out, void *log,
+                size_t *log_bytes) {
+  ptx_error_t error = {0};
+  td_str_t text;
+  int code = read_image(image, &text);
+  if (code) {
+    td_buf_t buf;
+    td_buf_init_fixed(&buf, error.text, sizeof error.text);
+    td_buf_puts(&buf, "the simulated GPU loads PTX text only");
+    write_log(log, log_bytes, &error);
+    return code;
+  }
+  sim_module_t *m = calloc(1, sizeof *m);
+  if (!m) return RCUDA_OUT_OF_MEMORY;
+  m->ctx = ctx->handle;
+  m->handle = sim_handle_new(SIM_TYPE_MODULE, m);
+  if (!m->handle) {
+    free(m);
+    return RCUDA_OUT_OF_MEMORY;
+  }
+  td_task_init(&m->task, NULL);
+  load_t l = {m, text, sim_state()->row->cc, &error};
+  if (td_task_run(&m->task, parse, &l) != TDSL_STATUS_OK)
+    code = RCUDA_OUT_OF_MEMORY;
+  else if (!m->ptx)
+    code = error.code ? error.code : RCUDA_INVALID_PTX;
+  if (!code) code = check_target(m->ptx, &error);
+  if (!code) code = place_variables(ctx, m);
+  if (!code) code = decode_all(m, &error);
+  if (code) {
+    write_log(log, log_bytes, &error);
+    sim_handle_drop(m->handle);
+    free_module(m);
+    return code;
+  }
+  if (log && log_bytes && *log_bytes) {
+    *(char *)log = 0;
+    *log_bytes = 1;
+  }
+  *out = m->handle;
+  return 0;
+}
+
+SIM_EXPORT int cuModuleLoadDataEx(rcuda_module_t **out, const void *image,
+                                  unsigned count, int *options,
+                                  void **values) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuModuleLoadDataEx", &ctx);
+  if (code) return code;
+  if (!out || (count && (!options || !values)))
+    return sim_leave(RCUDA_INVALID_VALUE);
+  void *log = NULL;
+  size_t bytes = 0, *size = &bytes;
+  unsigned size_at = count;
+  for (unsigned i = 0; i < count; i++) {
+    if (options[i] == RCUDA_JIT_ERROR_LOG) log = values[i];
+    if (options[i] == RCUDA_JIT_ERROR_LOG_BYTES) {
+      bytes = (size_t)(uintptr_t)values[i] & UINT32_MAX;
+      size_at = i;
+    }
+    if (options[i] == RCUDA_JIT_INFO_LOG_BYTES) values[i] = NULL;
+  }
+  uint64_t handle = 0;
+  code = load(ctx, image, &handle, log, size);
+  if (size_at < count) values[size_at] = (void *)(uintptr_t)bytes;
+  if (!code) *out = (rcuda_module_t *)(uintptr_t)handle;
+  return sim_leave(code);
+}
+
+SIM_EXPORT int cuModuleLoadData(rcuda_module_t **out, const void *image) {
+  return cuModuleLoadDataEx(out, image, 0, NULL, NULL);
+}
+
+SIM_EXPORT int cuModuleUnload(rcuda_module_t *handle) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuModuleUnload", &ctx);
+  if (code) return code;
+  sim_module_t *m = sim_handle_get(SIM_TYPE_MODULE, handle);
+  if (!m) return sim_leave(RCUDA_INVALID_HANDLE);
+  sim_handle_drop(m->handle);
+  free_module(m);
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuModuleGetFunction(rcuda_func_t **out,
+                                   rcuda_module_t *handle,
+                                   const char *name) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuModuleGetFunction", &ctx);
+  if (code) return code;
+  sim_module_t *m = sim_handle_get(SIM_TYPE_MODULE, handle);
+  if (!m) return sim_leave(RCUDA_INVALID_HANDLE);
+  if (!out || !name) return sim_leave(RCUDA_INVALID_VALUE);
+  sim_state_t *s = sim_state();
+  for (size_t i = 0; i < s->slot_count; i++) {
+    sim_func_t *f = s->slots[i].object;
+    if (!f || s->slots[i].type != SIM_TYPE_FUNC || f->module != m->handle ||
+        strcmp(f->ptx->name, name) != 0)
+      continue;
+    *out = (rcuda_func_t *)(uintptr_t)f->handle;
+    return sim_leave(0);
+  }
+  return sim_leave(RCUDA_NOT_FOUND);
+}
+
+SIM_EXPORT int cuModuleGetGlobal_v2(uint64_t *out, size_t *bytes,
+                                    rcuda_module_t *handle,
+                                    const char *name) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuModuleGetGlobal_v2", &ctx);
+  if (code) return code;
+  sim_module_t *m = sim_handle_get(SIM_TYPE_MODULE, handle);
+  if (!m) return sim_leave(RCUDA_INVALID_HANDLE);
+  if (!name) return sim_leave(RCUDA_INVALID_VALUE);
+  const ptx_var_t *var = ptx_find_var(m->ptx, td_str(name));
+  if (!var || !var->is_placed || var->space == PTX_SPACE_SHARED)
+    return sim_leave(RCUDA_NOT_FOUND);
+  if (out) *out = var->place;
+  if (bytes) *bytes = var->bytes;
+  return sim_leave(0);
+}
+
+/* -- functions -- */
+
+sim_func_t *sim_func_of(const void *handle) {
+  return sim_handle_get(SIM_TYPE_FUNC, handle);
+}
+
+static uint32_t most_threads(const sim_func_t *f) {
+  const uint32_t *limit = f->ptx->required_threads[0]
+                              ? f->ptx->required_threads
+                              : f->ptx->max_threads;
+  uint32_t by_registers =
+      sim_state()->row->registers / ((f->kernel->registers + 7) / 8 * 8);
+  uint64_t n = limit[0] ? (uint64_t)limit[0] * limit[1] * limit[2] : 1024;
+  by_registers = by_registers / 32 * 32;
+  if (n > by_registers) n = by_registers;
+  return n > 1024 ? 1024 : (uint32_t)n;
+}
+
+static int get_attribute(const sim_func_t *f, int attribute, int *out) {
+  const sim_module_t *m = sim_handle_number(SIM_TYPE_MODULE, f->module);
+  switch (attribute) {
+  case RCUDA_FUNC_MAX_THREADS: *out = (int)most_threads(f); break;
+  case RCUDA_FUNC_SHARED_BYTES: *out = (int)f->kernel->static_shared; break;
+  case RCUDA_FUNC_CONST_BYTES: *out = 0; break;
+  case RCUDA_FUNC_LOCAL_BYTES: *out = (int)f->kernel->local_bytes; break;
+  case RCUDA_FUNC_REGISTERS: *out = (int)f->kernel->registers; break;
+  case RCUDA_FUNC_PTX_VERSION: *out = (int)m->ptx->version; break;
+  case RCUDA_FUNC_BINARY_VERSION: *out = (int)sim_state()->row->cc; break;
+  case RCUDA_FUNC_CACHE_MODE_CA: *out = 0; break;
+  case RCUDA_FUNC_MAX_DYNAMIC_SHARED:
+    *out = f->max_dynamic ? f->max_dynamic
+                          : 49152 - (int)f->kernel->static_shared;
+    break;
+  case RCUDA_FUNC_SHARED_CARVEOUT: *out = -1; break;
+  case RCUDA_FUNC_CLUSTER_MUST_BE_SET:
+    *out = f->ptx->is_cluster_explicit && !f->ptx->cluster[0];
+    break;
+  case RCUDA_FUNC_CLUSTER_WIDTH: *out = (int)f->ptx->cluster[0]; break;
+  case RCUDA_FUNC_CLUSTER_HEIGHT: *out = (int)f->ptx->cluster[1]; break;
+  case RCUDA_FUNC_CLUSTER_DEPTH: *out = (int)f->ptx->cluster[2]; break;
+  case RCUDA_FUNC_NON_PORTABLE_CLUSTER: *out = f->non_portable; break;
+  case RCUDA_FUNC_CLUSTER_POLICY: *out = 0; break;
+  default: return RCUDA_INVALID_VALUE;
+  }
+  return 0;
+}
+
+SIM_EXPORT int cuFuncGetAttribute(int *out, int attribute,
+                                  rcuda_func_t *handle) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuFuncGetAttribute", &ctx);
+  if (code) return code;
+  sim_func_t *f = sim_func_of(handle);
+  if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  return sim_leave(get_attribute(f, attribute, out));
+}
+
+SIM_EXPORT int cuFuncSetAttribute(rcuda_func_t *handle, int attribute,
+                                  int value) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuFuncSetAttribute", &ctx);
+  if (code) return code;
+  sim_func_t *f = sim_func_of(handle);
+  if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
+  uint32_t optin = sim_state()->row->shared_optin;
+  switch (attribute) {
+  case RCUDA_FUNC_MAX_DYNAMIC_SHARED:
+    if (value < 0 || (uint32_t)value + f->kernel->static_shared > optin)
+      return sim_leave(RCUDA_INVALID_VALUE);
+    f->max_dynamic = value;
+    return sim_leave(0);
+  case RCUDA_FUNC_SHARED_CARVEOUT:
+    return sim_leave(value < -1 || value > 100 ? RCUDA_INVALID_VALUE : 0);
+  case RCUDA_FUNC_NON_PORTABLE_CLUSTER:
+    f->non_portable = value != 0;
+    return sim_leave(0);
+  case RCUDA_FUNC_CLUSTER_POLICY: return sim_leave(0);
+  default: return sim_leave(RCUDA_INVALID_VALUE);
+  }
+}
+
+SIM_EXPORT int cuFuncSetCacheConfig(rcuda_func_t *handle, int config) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuFuncSetCacheConfig", &ctx);
+  (void)config;
+  if (code) return code;
+  return sim_leave(sim_func_of(handle) ? 0 : RCUDA_INVALID_HANDLE);
+}
+
+SIM_EXPORT int cuFuncGetModule(rcuda_module_t **out, rcuda_func_t *handle) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuFuncGetModule", &ctx);
+  if (code) return code;
+  sim_func_t *f = sim_func_of(handle);
+  if (!f || !out) return sim_leave(RCUDA_INVALID_VALUE);
+  *out = (rcuda_module_t *)(uintptr_t)f->module;
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuFuncGetParamInfo(rcuda_func_t *handle, size_t index,
+                                  size_t *offset, size_t *bytes) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuFuncGetParamInfo", &ctx);
+  if (code) return code;
+  sim_func_t *f = sim_func_of(handle);
+  if (!f || !offset || index >= f->ptx->params.length)
+    return sim_leave(RCUDA_INVALID_VALUE);
+  *offset = f->ptx->params.data[index]->place;
+  if (bytes) *bytes = f->ptx->params.data[index]->bytes;
+  return sim_leave(0);
+}
+
+/* -- occupancy -- */
+
+static int blocks_per_sm(const sim_func_t *f, int threads, size_t dynamic) {
+  if (threads <= 0 || threads > 1024 || dynamic > UINT32_MAX / 2) return 0;
+  sim_occupancy_t o =
+      sim_occupancy(sim_state()->row, (uint32_t)threads,
+                    f->kernel->registers,
+                    f->kernel->static_shared + (uint32_t)dynamic);
+  return (int)o.ctas;
+}
+
+SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *out, rcuda_func_t *handle, int threads, size_t dynamic,
+    unsigned flags) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx(
+      "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", &ctx);
+  if (code) return code;
+  sim_func_t *f = sim_func_of(handle);
+  if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
+  if (!out || threads <= 0 || flags > 1)
+    return sim_leave(RCUDA_INVALID_VALUE);
+  *out = blocks_per_sm(f, threads, dynamic);
+  return sim_leave(0);
+}
+
+SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    int *out, rcuda_func_t *handle, int threads, size_t dynamic) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+      out, handle, threads, dynamic, 0);
+}
+
+SIM_EXPORT int cuOccupancyAvailableDynamicSMemPerBlock(
+    size_t *out, rcuda_func_t *handle, int blocks, int threads) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuOccupancyAvailableDynamicSMemPerBlock", &ctx);
+  if (code) return code;
+  sim_func_t *f = sim_func_of(handle);
+  if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
+  if (!out || blocks <= 0 || threads <= 0)
+    return sim_leave(RCUDA_INVALID_VALUE);
+  const sim_device_row_t *row = sim_state()->row;
+  uint64_t each = row->shared_sm / (uint32_t)blocks;
+  if (each > row->shared_optin + 1024ull) each = row->shared_optin + 1024ull;
+  uint64_t used = f->kernel->static_shared + 1024ull;
+  *out = each > used ? (each - used) / 128 * 128 : 0;
+  return sim_leave(0);
+}

@@ -1,0 +1,164 @@
+/* Exported simgpu_* functions: options in, findings and counters out. Looked
+   up by name and never linked; texts are JSON, one object each. */
+#include "runtime/simgpu/sim_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+SIM_EXPORT const char *simgpu_version(void) {
+  return "1";
+}
+
+/* "model:h100,devices:2,seed:7,..." : items of TDSL_SIM_MODE and the two
+   that shape the machine, which must come before cuInit. 0, or 1 for an item
+   that is not known or comes too late. */
+SIM_EXPORT int simgpu_configure(const char *text) {
+  int code = sim_enter("simgpu_configure", false);
+  if (code) return code;
+  sim_state_t *s = sim_state();
+  for (const char *p = text ? text : ""; *p;) {
+    const char *end = p;
+    while (*end && *end != ',') end++;
+    td_str_t item = td_str_n(p, (size_t)(end - p));
+    if (td_str_starts(item, "model:")) {
+      char key[16] = {0};
+      if (s->is_up || item.length - 6 >= sizeof key)
+        return sim_leave(RCUDA_INVALID_VALUE);
+      memcpy(key, item.data + 6, item.length - 6);
+      const sim_device_row_t *row = sim_device_find(key);
+      if (!row) return sim_leave(RCUDA_INVALID_VALUE);
+      s->row = row;
+    } else if (td_str_starts(item, "devices:")) {
+      uint32_t n = 0;
+      for (size_t i = 8; i < item.length && n < 100; i++) {
+        if (item.data[i] < '0' || item.data[i] > '9')
+          return sim_leave(RCUDA_INVALID_VALUE);
+        n = n * 10 + (uint32_t)(item.data[i] - '0');
+      }
+      if (s->is_up || n == 0 || n > SIM_MAX_DEVICES)
+        return sim_leave(RCUDA_INVALID_VALUE);
+      s->device_count = n;
+    } else if (!sim_options_set(&s->options, item)) {
+      return sim_leave(RCUDA_INVALID_VALUE);
+    }
+    p = *end ? end + 1 : end;
+  }
+  return sim_leave(0);
+}
+
+/* Copies with truncation; the length the whole text has, without its NUL. */
+static size_t give(td_buf_t *buf, char *out, size_t bytes) {
+  size_t length = buf->length;
+  if (out && bytes) {
+    size_t n = length < bytes - 1 ? length : bytes - 1;
+    memcpy(out, buf->data, n);
+    out[n] = 0;
+  }
+  return length;
+}
+
+SIM_EXPORT size_t simgpu_report_count(void) {
+  if (sim_enter("simgpu_report_count", false)) return 0;
+  size_t n = sim_state()->report.count;
+  sim_leave(0);
+  return n;
+}
+
+SIM_EXPORT size_t simgpu_report_get(size_t index, char *out, size_t bytes) {
+  if (sim_enter("simgpu_report_get", false)) return 0;
+  sim_state_t *s = sim_state();
+  char storage[2048];
+  td_buf_t buf;
+  size_t n = 0;
+  td_buf_init_fixed(&buf, storage, sizeof storage);
+  if (index < s->report.count) {
+    sim_finding_json(&buf, &s->report.list[index], &s->options);
+    n = give(&buf, out, bytes);
+  }
+  sim_leave(0);
+  return n;
+}
+
+/* -- counters -- */
+
+static void print_three(td_buf_t *buf, const char *name,
+                        const uint32_t v[3]) {
+  td_buf_printf(buf, ",\"%s\":[%u,%u,%u]", name, v[0], v[1], v[2]);
+}
+
+static void record_json(td_buf_t *buf, const sim_record_t *r) {
+  td_buf_printf(buf, "{\"kind\":\"launch\",\"launch\":%llu,\"kernel\":",
+                (unsigned long long)r->number);
+  td_buf_json(buf, td_str(r->kernel));
+  td_buf_printf(buf, ",\"device\":%u,\"result\":%d", r->device, r->result);
+  print_three(buf, "grid", r->grid);
+  print_three(buf, "block", r->block);
+  print_three(buf, "cluster", r->cluster);
+  td_buf_printf(buf,
+                ",\"registers_est\":%u,\"shared_static\":%u,"
+                "\"shared_dynamic\":%u,\"local\":%u,\"occupancy\":"
+                "{\"ctas\":%u,\"warps\":%u,\"limiter\":\"%s\"},"
+                "\"device.live\":%llu,\"device.peak\":%llu,\"counters\":{",
+                r->registers, r->shared_static, r->shared_dynamic, r->local,
+                r->occupancy.ctas, r->occupancy.warps, r->occupancy.limiter,
+                (unsigned long long)r->live_bytes,
+                (unsigned long long)r->peak_bytes);
+  for (unsigned i = 0; i < SIM_COUNTER_COUNT; i++)
+    td_buf_printf(buf, "%s\"%s\":%llu", i ? "," : "", sim_counter_name(i),
+                  (unsigned long long)r->totals.counters[i]);
+  td_buf_puts(buf, "},\"mix\":{");
+  bool first = true;
+  for (unsigned i = 0; i < SIM_CLASS_COUNT; i++) {
+    if (!r->totals.mix[i]) continue;
+    td_buf_printf(buf, "%s\"%s\":%llu", first ? "" : ",", sim_class_name(i),
+                  (unsigned long long)r->totals.mix[i]);
+    first = false;
+  }
+  td_buf_puts(buf, "}}\n");
+}
+
+void sim_write_record(const sim_record_t *r) {
+  char storage[4096];
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, storage, sizeof storage);
+  record_json(&buf, r);
+  FILE *f = fopen(sim_state()->options.report, "ab");
+  if (!f) return;
+  fwrite(buf.data, 1, buf.length, f);
+  fclose(f);
+}
+
+SIM_EXPORT size_t simgpu_counters_count(void) {
+  if (sim_enter("simgpu_counters_count", false)) return 0;
+  size_t n = sim_state()->record_count;
+  sim_leave(0);
+  return n;
+}
+
+SIM_EXPORT size_t simgpu_counters_get(size_t index, char *out,
+                                      size_t bytes) {
+  if (sim_enter("simgpu_counters_get", false)) return 0;
+  sim_state_t *s = sim_state();
+  char storage[4096];
+  td_buf_t buf;
+  size_t n = 0;
+  td_buf_init_fixed(&buf, storage, sizeof storage);
+  if (index < s->record_count) {
+    record_json(&buf, &s->records[index]);
+    n = give(&buf, out, bytes);
+  }
+  sim_leave(0);
+  return n;
+}
+
+/* Forgets findings and counters; objects and memory stay. */
+SIM_EXPORT void simgpu_reset(void) {
+  if (sim_enter("simgpu_reset", false)) return;
+  sim_state_t *s = sim_state();
+  sim_report_clear(&s->report);
+  s->printed = 0;
+  free(s->records);
+  s->records = NULL;
+  s->record_count = s->record_capacity = 0;
+  sim_leave(0);
+}

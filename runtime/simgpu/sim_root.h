@@ -1,0 +1,191 @@
+/* The driver's state. The Driver API has no handle to hang it on, so it lies
+   in the one mutable static of the project. One lock guards everything; a
+   call that runs a kernel holds it until the kernel ends.
+
+   Handles are numbers with a type, a generation and an index, cast to the
+   interface's pointer types: use after destroy, a handle of another type and
+   a stray pointer are all seen. */
+#ifndef SIM_ROOT_H
+#define SIM_ROOT_H
+
+#include "runtime/cuda/cuda_types.h"
+#include "runtime/simgpu/grid.h"
+
+#define SIM_MAX_DEVICES 16
+#define SIM_EXPORT      __attribute__((visibility("default")))
+
+typedef enum sim_type_t {
+  SIM_TYPE_NONE,
+  SIM_TYPE_CTX,
+  SIM_TYPE_MODULE,
+  SIM_TYPE_FUNC,
+  SIM_TYPE_STREAM,
+  SIM_TYPE_EVENT,
+  SIM_TYPE_GRAPH,
+  SIM_TYPE_NODE,
+  SIM_TYPE_EXEC,
+  SIM_TYPE_POOL,
+  SIM_TYPE_LIBRARY
+} sim_type_t;
+
+typedef struct sim_slot_t {
+  void *object; /* NULL: free */
+  uint32_t generation;
+  uint8_t type;
+} sim_slot_t;
+
+typedef struct sim_ctx_t {
+  uint64_t handle;
+  uint32_t device;
+  uint32_t flags;
+  bool is_primary;
+  int sticky; /* result of the fault that broke it */
+  uint64_t peers; /* devices whose memory its kernels may touch */
+  uint64_t limits[3];
+} sim_ctx_t;
+
+typedef struct sim_module_t {
+  uint64_t handle, ctx;
+  td_task_t task; /* owns the arena */
+  td_arena_t arena;
+  ptx_module_t *ptx;
+  bool is_library;
+  uint64_t library; /* handle, for kernels of a library */
+} sim_module_t;
+
+typedef struct sim_func_t {
+  uint64_t handle, module;
+  const ptx_func_t *ptx;
+  sim_kernel_t *kernel;
+  int max_dynamic; /* 0: not raised */
+  int non_portable;
+} sim_func_t;
+
+typedef struct sim_capture_t sim_capture_t;
+
+typedef struct sim_stream_t {
+  uint64_t handle, ctx, id;
+  uint32_t flags;
+  int priority;
+  uint32_t polls;  /* queries that still answer "not ready" */
+  uint64_t graph;  /* handle of the graph being captured, or 0 */
+  bool is_origin;
+  uint64_t work;   /* warp instructions so far */
+} sim_stream_t;
+
+typedef struct sim_event_t {
+  uint64_t handle, ctx;
+  uint32_t flags, polls;
+  bool is_recorded;
+  uint64_t work;  /* of the stream when recorded */
+  uint64_t graph; /* recorded during this capture */
+} sim_event_t;
+
+typedef struct sim_op_launch_t {
+  uint64_t func;
+  uint32_t grid[3], block[3], cluster[3];
+  uint32_t shared;
+  bool is_cooperative;
+  uint8_t *params; /* malloc'd copy */
+} sim_op_launch_t;
+
+/* A queued operation: run at once, or kept by a graph. */
+typedef struct sim_op_run_t {
+  enum { SIM_RUN_LAUNCH, SIM_RUN_COPY, SIM_RUN_FILL, SIM_RUN_HOST,
+         SIM_RUN_EMPTY } kind;
+  uint64_t ctx;
+  sim_op_launch_t launch;
+  uint64_t dst, src; /* device or host addresses */
+  uint64_t bytes;    /* of a row */
+  uint64_t rows, dst_pitch, src_pitch;
+  uint32_t value, width;
+  void (*host)(void *user);
+  void *user;
+} sim_op_run_t;
+
+typedef struct sim_graph_t {
+  uint64_t handle;
+  sim_op_run_t *ops; /* in an order that respects all edges */
+  size_t count, capacity;
+  bool is_broken; /* a capture that went wrong */
+  bool is_exec;
+} sim_graph_t;
+
+/* What is kept of a finished launch. */
+typedef struct sim_record_t {
+  char kernel[96];
+  uint64_t number;
+  uint32_t device, grid[3], block[3], cluster[3];
+  uint32_t shared_static, shared_dynamic, registers, local;
+  sim_occupancy_t occupancy;
+  uint64_t live_bytes, peak_bytes;
+  int result;
+  sim_totals_t totals;
+} sim_record_t;
+
+typedef struct sim_state_t {
+  pthread_mutex_t mutex;
+  bool has_options, is_up;
+  pthread_key_t key; /* of each thread's context stack */
+  sim_options_t options;
+  const sim_device_row_t *row;
+  uint32_t device_count;
+  sim_memory_t memory;
+  uint64_t live_bytes[SIM_MAX_DEVICES], peak_bytes[SIM_MAX_DEVICES];
+  sim_report_t report;
+  size_t printed; /* findings already written out */
+  sim_slot_t *slots;
+  size_t slot_count, slot_capacity;
+  uint64_t primary[SIM_MAX_DEVICES]; /* handles */
+  uint32_t primary_uses[SIM_MAX_DEVICES];
+  uint32_t primary_flags[SIM_MAX_DEVICES];
+  uint64_t calls, fail_seen, launches, streams;
+  sim_record_t *records;
+  size_t record_count, record_capacity;
+  int said[1024]; /* functions whose absence was told, by hash */
+} sim_state_t;
+
+sim_state_t *sim_state(void);
+
+/* Begins a call: takes the lock, counts, injects failures. 0, or the result
+   to return (the lock is then already given back). */
+int sim_enter(const char *name, bool needs_init);
+/* As sim_enter, and the current context into *ctx: 201 without one, its
+   sticky result if it is broken. */
+int sim_enter_ctx(const char *name, sim_ctx_t **ctx);
+int sim_leave(int result);
+
+uint64_t sim_handle_new(sim_type_t type, void *object);
+/* NULL for a handle that is dead or of another type. */
+void *sim_handle_get(sim_type_t type, const void *handle);
+void *sim_handle_number(sim_type_t type, uint64_t handle);
+void sim_handle_drop(uint64_t handle);
+
+sim_ctx_t *sim_current(void);
+/* Device memory that belongs to the context; NULL when full. */
+sim_alloc_t *sim_device_alloc(sim_ctx_t *ctx, uint64_t bytes,
+                              sim_alloc_kind_t kind);
+void sim_device_free(sim_alloc_t *alloc);
+
+/* Runs an operation now; a fault becomes the context's sticky result. */
+int sim_run(const sim_op_run_t *op);
+/* Runs it, or adds it to the graph that the stream captures. */
+int sim_submit(sim_ctx_t *ctx, const void *stream, sim_op_run_t *op);
+void sim_op_free(sim_op_run_t *op);
+/* The stream of a handle: NULL and the two special values are the default
+   one (*out NULL). False if the handle is dead. */
+bool sim_stream_of(const void *handle, sim_stream_t **out);
+
+/* Module loading and decoding. */
+sim_func_t *sim_func_of(const void *handle);
+int sim_decode_func(sim_func_t *func, ptx_error_t *error);
+
+/* A finding without an instruction: of the host's calls. */
+void sim_host_finding(sim_check_t id, const char *call, uint64_t address,
+                      uint64_t bytes, const char *format, ...)
+    TD_PRINTF(5, 6);
+/* Writes what was reported since the last time. */
+void sim_flush_report(void);
+void sim_write_record(const sim_record_t *record);
+
+#endif

@@ -1,0 +1,215 @@
+/* What runs: a launch is worked off by host threads (workers), each of which
+   holds one or several blocks (CTAs) whose warps it runs in turn. A warp owns
+   a register block where 32 lanes lie side by side, and a reconvergence
+   stack. Only the worker that holds a CTA touches it. */
+#ifndef SIM_WARP_H
+#define SIM_WARP_H
+
+#include "runtime/simgpu/check.h"
+#include "runtime/simgpu/decode.h"
+#include "runtime/simgpu/device.h"
+#include "runtime/simgpu/mem.h"
+
+#define SIM_FULL     UINT32_C(0xFFFFFFFF)
+#define SIM_BARRIERS 16
+#define SIM_MAX_CALLS 32 /* nested calls; recursion is refused anyway */
+#define SIM_LOCKS    64
+#define SIM_CACHE    64  /* allocations remembered by a worker */
+
+typedef enum sim_warp_state_t {
+  SIM_WARP_READY,
+  SIM_WARP_BARRIER, /* waits at barrier `wait` */
+  SIM_WARP_SPIN,    /* a failed wait: let others run, then try again */
+  SIM_WARP_CLUSTER, /* waits at the cluster's barrier */
+  SIM_WARP_GROUP,   /* waits for its warpgroup */
+  SIM_WARP_DONE
+} sim_warp_state_t;
+
+/* Lanes that wait: at `at` until `reconv`, then the entry below goes on. */
+typedef struct sim_frame_t {
+  uint32_t at, reconv, mask;
+} sim_frame_t;
+
+#define SIM_NO_RECONV UINT32_MAX
+
+typedef struct sim_call_t {
+  uint32_t depth; /* of the stack when the callee began */
+  uint32_t ins;   /* the call */
+  uint32_t reconv;
+} sim_call_t;
+
+typedef struct sim_cta_t sim_cta_t;
+typedef struct sim_worker_t sim_worker_t;
+typedef struct sim_launch_t sim_launch_t;
+typedef struct sim_async_t sim_async_t;
+
+struct sim_warp_t {
+  uint8_t *r; /* register block */
+  uint8_t *u; /* shadow: a byte a lane for each row at offset / 4 (a bit a
+                 byte of the lane's value), masks of predicates at the end */
+  const sim_ins_t *code;
+  const sim_ins_t *ip;   /* where it stopped */
+  uint32_t active;       /* lanes that execute */
+  uint32_t reconv;       /* code index where they meet others */
+  uint32_t live;         /* lanes that exist and have not exited */
+  uint32_t carry;        /* condition code, a bit a lane */
+  bool is_tainted;       /* some register may be undefined */
+  uint8_t state;
+  uint8_t wait;          /* barrier id */
+  uint16_t id;           /* in its CTA */
+  int32_t slice;         /* instructions before others get a turn */
+  sim_frame_t *stack;
+  uint32_t depth, stack_capacity;
+  sim_call_t calls[SIM_MAX_CALLS];
+  uint32_t call_depth;
+  sim_cta_t *cta;
+  sim_worker_t *worker;
+  uint8_t *local;        /* local memory: frame bytes a lane */
+  uint8_t *local_defined;
+  uint64_t executed;     /* instructions, for %clock and the budget */
+  uint32_t sync_clock;   /* of bar.warp.sync, for races inside the warp */
+  uint32_t serial;       /* of memory instructions, to tell lanes of one */
+  uint32_t *clocks;      /* vector clock: one entry a warp of the CTA */
+  sim_async_t *async;    /* pending copies of this warp's lanes, or NULL */
+};
+
+typedef struct sim_barrier_t {
+  uint32_t arrived;    /* threads */
+  uint32_t expected;   /* 0: idle */
+  uint64_t waiting;    /* warps */
+  uint64_t joined;     /* warps that arrived or wait */
+  uint32_t reduction;  /* accumulated */
+  uint8_t kind;        /* 1 sync/arrive, 2 red */
+  bool is_all;         /* no count given: all threads of the CTA */
+} sim_barrier_t;
+
+typedef struct sim_race_word_t sim_race_word_t;
+
+struct sim_cta_t {
+  sim_worker_t *worker;
+  sim_launch_t *launch;
+  uint64_t linear;
+  uint32_t index[3];
+  uint32_t cluster_rank;
+  sim_warp_t *warps;
+  uint32_t warp_count, done, max_warps;
+  uint32_t turn;         /* where the round of warps stands */
+  uint64_t random;       /* state of its schedule */
+  sim_barrier_t barriers[SIM_BARRIERS];
+  uint8_t *shared;       /* from offset 0, the reserve included */
+  uint8_t *shared_defined; /* a byte a byte */
+  uint32_t shared_bytes; /* end of what may be accessed */
+  sim_race_word_t *races; /* one for each word, or NULL */
+  uint32_t generation;   /* of the CTA: records of earlier ones are void */
+  uint32_t *barrier_clocks; /* what joined each barrier brought along */
+  uint32_t epoch;        /* number of barriers of the whole CTA so far */
+  sim_cta_t **cluster;   /* its CTAs by rank; NULL outside clusters */
+  uint32_t cluster_count;
+  bool is_running;
+  sim_async_t *async;    /* mbarriers and copies of this CTA, or NULL */
+  void *blocks;          /* one allocation behind the pointers above */
+};
+
+/* One host thread at work on a launch. */
+struct sim_worker_t {
+  sim_launch_t *launch;
+  uint64_t counters[SIM_COUNTER_COUNT];
+  uint64_t mix[SIM_CLASS_COUNT];
+  uint64_t *block_runs;  /* executions of each basic block */
+  uint64_t *block_lanes;
+  sim_alloc_t *cache[SIM_CACHE];
+  td_thread_t thread;
+  sim_cta_t **ctas;      /* held at once */
+  uint32_t cta_count;
+  uint64_t executed;
+  bool is_counting;      /* sectors and conflicts */
+};
+
+struct sim_launch_t {
+  const sim_kernel_t *kernel;
+  sim_memory_t *memory;
+  const sim_device_row_t *row;
+  uint32_t device;
+  uint64_t peers;        /* mask of devices it may touch */
+  uint32_t grid[3], block[3], cluster[3];
+  uint64_t cta_total;
+  uint32_t threads;      /* of a CTA */
+  uint32_t dynamic_shared;
+  uint32_t shared_start; /* where user shared memory begins */
+  uint32_t dynamic_start, shared_end;
+  const uint8_t *params; /* kernel->func->param_bytes of them */
+  sim_alloc_t *param_alloc;
+  const sim_options_t *options;
+  uint64_t number;       /* of the launch, from 1 */
+  sim_report_t *report;
+  /* Progress. */
+  uint64_t next_cta;     /* taken by workers, atomically */
+  int stop;              /* set by a fault; read atomically */
+  td_mutex_t mutex;      /* of result and the findings */
+  int result;
+  uint64_t clock;        /* executed warp instructions, for %globaltimer */
+  int locks[SIM_LOCKS];  /* of atomic operations, by address */
+};
+
+/* Runs the warp until it blocks, ends or has used its slice. */
+void sim_warp_run(sim_warp_t *w);
+
+/* Control flow, shared by the variants' handlers. */
+const sim_ins_t *sim_branch(sim_warp_t *w, const sim_ins_t *ins,
+                            uint32_t taken);
+/* Adds a frame of waiting lanes; false if a fault ended the launch. */
+bool sim_push(sim_warp_t *w, const sim_ins_t *ins, sim_frame_t frame);
+/* Goes on with whoever waits; NULL if the warp is done. */
+const sim_ins_t *sim_pop(sim_warp_t *w);
+const sim_ins_t *sim_exit_lanes(sim_warp_t *w, const sim_ins_t *ins,
+                                uint32_t mask);
+
+/* Before an instruction of a tainted warp: propagates undefinedness into its
+   destinations and judges guards and addresses. False if a fault ended the
+   launch. */
+bool sim_undef_step(sim_warp_t *w, const sim_ins_t *ins, uint32_t mask);
+/* Leaves the tainted state if no row is undefined any more. */
+void sim_undef_settle(sim_warp_t *w);
+
+/* -- rows -- */
+typedef uint32_t __attribute__((may_alias)) sim_u32;
+typedef int32_t __attribute__((may_alias)) sim_s32;
+typedef uint64_t __attribute__((may_alias)) sim_u64;
+typedef int64_t __attribute__((may_alias)) sim_s64;
+typedef float __attribute__((may_alias)) sim_f32;
+typedef double __attribute__((may_alias)) sim_f64;
+
+static inline sim_u32 *sim_row(sim_warp_t *w, uint32_t offset) {
+  return (sim_u32 *)(void *)(w->r + offset);
+}
+static inline sim_u64 *sim_row64(sim_warp_t *w, uint32_t offset) {
+  return (sim_u64 *)(void *)(w->r + offset);
+}
+static inline uint32_t sim_pred(const sim_warp_t *w, uint32_t offset) {
+  return *(const sim_u32 *)(const void *)(w->r + offset);
+}
+static inline void sim_set_pred(sim_warp_t *w, uint32_t offset,
+                                uint32_t value, uint32_t mask) {
+  sim_u32 *p = (sim_u32 *)(void *)(w->r + offset);
+  *p = (*p & ~mask) | (value & mask);
+}
+/* Shadow of a row, and of a predicate. */
+static inline uint8_t *sim_shadow(sim_warp_t *w, uint32_t offset) {
+  return w->u + offset / 4;
+}
+static inline sim_u32 *sim_pred_shadow(sim_warp_t *w, uint32_t offset) {
+  return (sim_u32 *)(void *)(w->u + w->cta->launch->kernel->block_bytes / 4 +
+                             offset);
+}
+static inline uint32_t sim_list(const sim_warp_t *w, const sim_ins_t *ins,
+                                uint32_t i) {
+  return w->cta->launch->kernel->lists.data[ins->list + i];
+}
+
+/* A fault or finding at an instruction; lane 32 = the whole warp. True if
+   execution may go on (warn mode). */
+bool sim_find(sim_warp_t *w, const sim_ins_t *ins, sim_check_t id,
+              unsigned lane, ptx_space_t space, uint64_t address,
+              uint32_t bytes, const char *format, ...) TD_PRINTF(8, 9);
+
+#endif

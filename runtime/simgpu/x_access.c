@@ -1,0 +1,243 @@
+/* Judges the addresses of a warp's access and finds their storage. The usual
+   cases, consecutive elements and one address, cost one test each. */
+#include "runtime/simgpu/x_mem.h"
+
+/* The allocation of an address, by the one this instruction used last. */
+static sim_alloc_t *lookup(sim_warp_t *w, const sim_ins_t *i,
+                           uint64_t address) {
+  sim_worker_t *worker = w->worker;
+  size_t slot = (size_t)(i - w->code) & (SIM_CACHE - 1);
+  sim_alloc_t *a = worker->cache[slot];
+  if (a && address - a->address < a->bytes) return a;
+  a = sim_alloc_find(worker->launch->memory, address);
+  if (a) worker->cache[slot] = a;
+  return a;
+}
+
+/* Reports what is wrong with one lane's global address; true in warn mode. */
+static bool bad_global(sim_warp_t *w, const sim_ins_t *i, uint32_t lane,
+                       uint64_t address, uint32_t size) {
+  const sim_memory_t *memory = w->worker->launch->memory;
+  sim_alloc_t *a = sim_alloc_find(memory, address);
+  if (a && !a->is_live)
+    return sim_find(w, i, SIM_CHECK_MEM_FREED, lane, PTX_SPACE_GLOBAL,
+                    address, size,
+                    "in allocation %u of %llu bytes, freed by call %llu",
+                    a->id, (unsigned long long)a->bytes,
+                    (unsigned long long)a->freed_by);
+  a = sim_alloc_below(memory, address);
+  if (a && address - a->address <= a->bytes + SIM_GUARD) {
+    uint64_t end = address + size - a->address;
+    return sim_find(
+        w, i, SIM_CHECK_MEM_BOUNDS, lane, PTX_SPACE_GLOBAL, address, size,
+        "ends %llu bytes beyond allocation %u%s%s of %llu bytes",
+        (unsigned long long)(end - a->bytes), a->id, a->name ? " " : "",
+        a->name ? a->name : "", (unsigned long long)a->bytes);
+  }
+  sim_alloc_t *next = sim_alloc_find(memory, address + SIM_GUARD / 2);
+  if (next)
+    return sim_find(w, i, SIM_CHECK_MEM_BOUNDS, lane, PTX_SPACE_GLOBAL,
+                    address, size,
+                    "starts %llu bytes before allocation %u of %llu bytes",
+                    (unsigned long long)(next->address - address), next->id,
+                    (unsigned long long)next->bytes);
+  return sim_find(w, i, SIM_CHECK_MEM_BOUNDS, lane, PTX_SPACE_GLOBAL,
+                  address, size, "is in no allocation");
+}
+
+static bool bad_align(sim_warp_t *w, const sim_ins_t *i, uint32_t lane,
+                      ptx_space_t space, uint64_t address, uint32_t size) {
+  return sim_find(w, i, SIM_CHECK_MEM_ALIGN, lane, space, address, size,
+                  "is no multiple of %u", size);
+}
+
+/* The shape of the lanes' addresses. */
+static void shape(uint32_t m, const uint64_t address[32], uint32_t size,
+                  sim_access_t *out) {
+  uint32_t first = (uint32_t)__builtin_ctz(m);
+  uint64_t base = address[first] - (uint64_t)first * size;
+  uint64_t step = 0, differ = 0;
+  if (m == SIM_FULL) {
+    SIM_LANES {
+      step |= address[l] - (base + (uint64_t)l * size);
+      differ |= address[l] ^ address[0];
+    }
+    out->is_run = step == 0;
+    out->is_same = differ == 0;
+  } else {
+    SIM_LANES {
+      uint64_t in = 0 - (uint64_t)(m >> l & 1);
+      step |= (address[l] - (base + (uint64_t)l * size)) & in;
+      differ |= (address[l] ^ address[first]) & in;
+    }
+    uint32_t mask = m >> first;
+    out->is_run = step == 0 && ((mask + 1) & mask) == 0;
+    out->is_same = differ == 0;
+  }
+  out->first = first;
+  out->mask = m;
+  out->size = size;
+}
+
+static bool may_use(const sim_launch_t *launch, const sim_alloc_t *a) {
+  return a->kind == SIM_ALLOC_HOST || (launch->peers >> a->device & 1);
+}
+
+bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                       const uint64_t address[32], uint32_t size, char kind,
+                       sim_access_t *out) {
+  const sim_launch_t *launch = w->worker->launch;
+  shape(m, address, size, out);
+  uint32_t first = out->first;
+  if (out->is_run || out->is_same) {
+    uint32_t lanes =
+        out->is_run && !out->is_same ? (uint32_t)__builtin_popcount(m) : 1;
+    sim_alloc_t *a = lookup(w, i, address[first]);
+    uint64_t offset = a ? address[first] - a->address : 0;
+    if (a && a->is_live && offset + (uint64_t)lanes * size <= a->bytes &&
+        (address[first] & (size - 1)) == 0 && may_use(launch, a) &&
+        !(kind != 'r' && a->is_read_only)) {
+      out->alloc[first] = a;
+      out->offset[first] = offset;
+      out->host[first] = a->host + offset;
+      sim_count_global(w->worker, m, address, size, kind != 'r');
+      return true;
+    }
+  }
+  out->is_run = out->is_same = false;
+  for (uint32_t l = 0; l < 32; l++) {
+    if (!SIM_BIT(m)) continue;
+    sim_alloc_t *a = lookup(w, i, address[l]);
+    bool go_on = true, bad = true;
+    if (!a || !a->is_live || address[l] - a->address + size > a->bytes)
+      go_on = bad_global(w, i, l, address[l], size);
+    else if (address[l] & (size - 1))
+      go_on = bad_align(w, i, l, PTX_SPACE_GLOBAL, address[l], size);
+    else if (!may_use(launch, a))
+      go_on = sim_find(w, i, SIM_CHECK_MEM_PEER, l, PTX_SPACE_GLOBAL,
+                       address[l], size,
+                       "belongs to device %u, which is no peer", a->device);
+    else if (kind != 'r' && a->is_read_only)
+      go_on = sim_find(w, i, SIM_CHECK_MEM_READONLY, l, PTX_SPACE_GLOBAL,
+                       address[l], size, "is read-only");
+    else
+      bad = false;
+    if (!go_on) return false;
+    if (bad) {
+      out->mask &= ~(1u << l);
+      continue;
+    }
+    out->alloc[l] = a;
+    out->offset[l] = address[l] - a->address;
+    out->host[l] = a->host + out->offset[l];
+  }
+  out->first = out->mask ? (uint32_t)__builtin_ctz(out->mask) : 0;
+  sim_count_global(w->worker, out->mask, address, size, kind != 'r');
+  return true;
+}
+
+bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                       const uint64_t address[32], uint32_t size, char kind,
+                       sim_access_t *out) {
+  sim_cta_t *cta = w->cta;
+  const sim_launch_t *launch = w->worker->launch;
+  uint32_t start = launch->shared_start, end = launch->shared_end;
+  shape(m, address, size, out);
+  uint32_t rank = (uint32_t)(address[out->first] >> 24) & 0xFF;
+  if (rank && (i->mods & SIM_MOD_CLUSTER) && rank <= cta->cluster_count)
+    cta = cta->cluster[rank - 1];
+  else
+    rank = 0;
+  out->cta = cta;
+  uint64_t bias = (uint64_t)rank << 24;
+  if (rank && !cta->is_running) {
+    if (!sim_find(w, i, SIM_CHECK_CLUSTER_EXIT, out->first, PTX_SPACE_SHARED,
+                  address[out->first], size,
+                  "CTA %u of the cluster has exited", rank - 1))
+      return false;
+    out->mask = 0;
+    return true;
+  }
+  uint64_t bad_bits = 0, low = ~UINT64_C(0), high = 0;
+  SIM_LANES {
+    bool in = m >> l & 1;
+    uint64_t a = address[l] - bias;
+    bad_bits |= in ? a & (size - 1) : 0;
+    low = in && a < low ? a : low;
+    high = in && a > high ? a : high;
+  }
+  if (bad_bits == 0 && low >= start && high + size <= end) {
+    for (uint32_t l = 0; l < 32; l++) {
+      out->offset[l] = address[l] - bias;
+      out->host[l] = cta->shared + (SIM_BIT(m) ? address[l] - bias : 0);
+    }
+  } else {
+    for (uint32_t l = 0; l < 32; l++) {
+      if (!SIM_BIT(m)) continue;
+      uint64_t a = address[l] - bias;
+      bool go_on = true, bad = true;
+      if (a < start || a + size > end)
+        go_on = sim_find(w, i, SIM_CHECK_MEM_BOUNDS, l, PTX_SPACE_SHARED,
+                         a - start, size,
+                         "is outside the %u bytes of shared memory",
+                         end - start);
+      else if (a & (size - 1))
+        go_on = bad_align(w, i, l, PTX_SPACE_SHARED, a, size);
+      else
+        bad = false;
+      if (!go_on) return false;
+      if (bad) {
+        out->mask &= ~(1u << l);
+        continue;
+      }
+      out->offset[l] = a;
+      out->host[l] = cta->shared + a;
+    }
+    out->is_run = out->is_same = false;
+    if (!out->mask) return true;
+    out->first = (uint32_t)__builtin_ctz(out->mask);
+  }
+  sim_count_shared(w->worker, out->mask, address, size, kind != 'r');
+  if (!cta->races) return true;
+  w->serial++;
+  for (uint32_t l = 0; l < 32; l++) {
+    if ((out->mask >> l & 1) &&
+        !sim_race_access(w, i, l, (uint32_t)out->offset[l], size,
+                         kind != 'r', kind == 'a'))
+      return false;
+  }
+  return true;
+}
+
+bool sim_local_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                      const uint64_t address[32], uint32_t size, char kind,
+                      sim_access_t *out) {
+  uint32_t frame = w->cta->launch->kernel->local_bytes;
+  (void)kind;
+  out->mask = m;
+  out->size = size;
+  out->is_run = out->is_same = false;
+  out->first = (uint32_t)__builtin_ctz(m);
+  for (uint32_t l = 0; l < 32; l++) {
+    if (!SIM_BIT(m)) continue;
+    bool go_on = true, bad = true;
+    if (address[l] > frame || address[l] + size > frame)
+      go_on = sim_find(w, i, SIM_CHECK_MEM_BOUNDS, l, PTX_SPACE_LOCAL,
+                       address[l], size,
+                       "is outside the frame of %u bytes", frame);
+    else if (address[l] & (size - 1))
+      go_on = bad_align(w, i, l, PTX_SPACE_LOCAL, address[l], size);
+    else
+      bad = false;
+    if (!go_on) return false;
+    if (bad) {
+      out->mask &= ~(1u << l);
+      continue;
+    }
+    out->offset[l] = (uint64_t)l * frame + address[l];
+    out->host[l] = w->local + out->offset[l];
+  }
+  w->worker->counters[SIM_COUNTER_LOCAL_BYTES] +=
+      (uint64_t)__builtin_popcount(out->mask) * size;
+  return true;
+}

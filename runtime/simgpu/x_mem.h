@@ -1,0 +1,68 @@
+/* Accesses of a warp to memory, shared by loads, stores and atomics. */
+#ifndef SIM_X_MEM_H
+#define SIM_X_MEM_H
+
+#include "runtime/simgpu/count.h"
+#include "runtime/simgpu/race.h"
+#include "runtime/simgpu/x.h"
+
+/* Where the lanes' bytes lie in the host, once bounds, alignment, state and
+   right were judged. */
+typedef struct sim_access_t {
+  uint32_t mask;      /* lanes that may go on (a fault drops its lane) */
+  uint32_t size;      /* bytes a lane */
+  bool is_run;        /* lane l at base + (l - first) * size */
+  bool is_same;       /* all lanes at one address */
+  uint32_t first;     /* lowest lane of the mask */
+  uint8_t *host[32];
+  sim_alloc_t *alloc[32]; /* of global accesses */
+  uint64_t offset[32];    /* in the allocation, or in shared or local memory */
+  sim_cta_t *cta;         /* whose shared memory */
+} sim_access_t;
+
+/* The addresses of an instruction: the row at a plus the constant. */
+static inline void sim_addresses(sim_warp_t *w, const sim_ins_t *i,
+                                 uint64_t out[32]) {
+  uint64_t plus = i->imm;
+  if (sim_kind(i, 1) == SIM_ROW_64) {
+    const sim_u64 *a = sim_row64(w, i->a);
+    SIM_LANES out[l] = a[l] + plus;
+  } else {
+    const sim_u32 *a = sim_row(w, i->a);
+    SIM_LANES out[l] = (uint32_t)(a[l] + (uint32_t)plus);
+  }
+}
+
+/* False if the launch must end. kind: 'r' read, 'w' write, 'a' both. */
+#define sim_global_access SIM_X(global_access)
+bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                       const uint64_t address[32], uint32_t size, char kind,
+                       sim_access_t *out);
+#define sim_shared_access SIM_X(shared_access)
+bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                       const uint64_t address[32], uint32_t size, char kind,
+                       sim_access_t *out);
+#define sim_local_access SIM_X(local_access)
+bool sim_local_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                      const uint64_t address[32], uint32_t size, char kind,
+                      sim_access_t *out);
+
+static inline uint64_t sim_load_raw(const uint8_t *p, uint32_t bytes) {
+  uint64_t v = 0;
+  switch (bytes) {
+  case 1: return *p;
+  case 2: {
+    uint16_t x;
+    memcpy(&x, p, 2);
+    return x;
+  }
+  case 4: {
+    uint32_t x;
+    memcpy(&x, p, 4);
+    return x;
+  }
+  default: memcpy(&v, p, 8); return v;
+  }
+}
+
+#endif
