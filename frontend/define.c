@@ -503,6 +503,15 @@ static bool define_elements(sem_ctx_t *c, const ast_stmt_t *s, left_t *l,
   return true;
 }
 
+/* A second definition is said to be one before its indices are sought: those
+ * of an update need no range, and a range is not what is missing. */
+static bool is_new_name(sem_ctx_t *c, const left_t *l) {
+  const sem_entry_t *e = sem_lookup(c, l->name.text);
+  if (l->result != NULL || e == NULL) return true;
+  if (e->kind != SEM_ENTRY_SYMBOL && e->kind != SEM_ENTRY_FAILED) return true;
+  return sem_declare(c, SEM_ENTRY_SYMBOL, l->name, true) != NULL;
+}
+
 /* All left sides are read before the ranges are sought: each may declare
  * some. */
 static bool start_elements(sem_ctx_t *c, const ast_stmt_t *s, left_t *lefts,
@@ -514,7 +523,8 @@ static bool start_elements(sem_ctx_t *c, const ast_stmt_t *s, left_t *lefts,
   e->seeks = TD_NEW_ARRAY(c->arena, sem_seek_t, room);
   bool ok = true;
   for (size_t i = 0; i < s->lhs_count; i++) {
-    if (lefts[i].failed || !read_indices(c, &lefts[i], e, i == 0)) {
+    bool is_new = lefts[i].failed || is_new_name(c, &lefts[i]);
+    if (lefts[i].failed || !read_indices(c, &lefts[i], e, i == 0) || !is_new) {
       lefts[i].failed = true;
       ok = false;
     }
