@@ -59,7 +59,7 @@ static producer_t *producer_of(const fuse_t *f, const tir_value_t *v) {
   return td_map_get_u64(&f->producers, key_of(v));
 }
 
-/* ---- what may move ------------------------------------------------------- */
+/* ---- what may move ------------------------------------------------------ */
 
 static bool is_exact_store(const tir_node_t *n) {
   tdsl_dtype_t to = n->outs[0]->dtype, type = n->body->type;
@@ -170,7 +170,7 @@ static void share_indices(fuse_t *f, tir_block_t *block) {
   }
 }
 
-/* ---- whether it moves into a reader -------------------------------------- */
+/* ---- whether it moves into a reader ------------------------------------- */
 
 typedef struct stability {
   const fuse_t *f;

@@ -18,163 +18,11 @@
  * producers cost no pass of their own.  Every accumulator adds its products
  * in index order (plan SERIAL): neither the tile nor the number of rows
  * changes a bit. */
-#include "passes/tile/flatten.h"
-#include "passes/tensor/group_kernels.h"
+#include "passes/tile/contraction.h"
 
 #include "ir/expr.h"
 
-enum { MIN_DEPTH = 4, MIN_WORK = 4096 };
-
-typedef struct product {
-  tile_t *t;
-  tir_node_t *node;
-  uint32_t par;
-  tir_expr_t *a, *b;        /* over flat indices */
-  flat_group_t batch, m, n, k;
-  bool has_guard;           /* of parallel indices; applied at the end */
-  bool is_shallow;          /* one block holds all of the depth */
-  int64_t mr, nr, mc, nc, kc;
-  kir_buffer_t *rows, *panels, *tile;
-  kir_expr_t *mb, *nb, *kb; /* where the tile and the depth block begin */
-  kir_expr_t *mh, *nh, *kh; /* how much of each is there */
-  tdsl_dtype_t type;
-} product_t;
-
-/* ---- analysis ------------------------------------------------------------ */
-
-static void add_member(flat_group_t *g, tir_index_t *index) {
-  g->members[g->count++] = index;
-}
-
-static int64_t upper(const ix_poly_t *p) {
-  int64_t lo, hi;
-  return ix_interval(p, &lo, &hi) ? hi : INT64_MAX;
-}
-
-static bool sort_indices(product_t *p, tir_expr_t *x, tir_expr_t *y) {
-  td_arena_t *arena = p->t->arena;
-  tir_node_t *n = p->node;
-  flat_group_t only_x = {0}, only_y = {0};
-  tir_index_t *last = n->indices[p->par - 1];
-  for (uint32_t i = 0; i < p->par; i++) {
-    bool in_x = tir_mentions_index(arena, x, n->indices[i]);
-    bool in_y = tir_mentions_index(arena, y, n->indices[i]);
-    if (in_x && in_y) {
-      add_member(&p->batch, n->indices[i]);
-    } else if (in_x) {
-      add_member(&only_x, n->indices[i]);
-    } else if (in_y) {
-      add_member(&only_y, n->indices[i]);
-    } else {
-      return false;
-    }
-  }
-  for (uint32_t i = p->par; i < n->index_count; i++) {
-    add_member(&p->k, n->indices[i]);
-  }
-  bool x_has_last =
-      only_x.count > 0 && only_x.members[only_x.count - 1] == last;
-  bool y_has_last =
-      only_y.count > 0 && only_y.members[only_y.count - 1] == last;
-  if (!x_has_last && !y_has_last) return false;
-  p->n = x_has_last ? only_x : only_y;
-  p->m = x_has_last ? only_y : only_x;
-  p->a = x_has_last ? y : x; /* fma(x, y, z) has the bits of fma(y, x, z) */
-  p->b = x_has_last ? x : y;
-  return true;
-}
-
-/* Small products are left to the nest, where nothing is packed. */
-static bool pays(const product_t *p) {
-  int64_t n = upper(p->n.extent), k = upper(p->k.extent);
-  int64_t m = upper(p->m.extent), work;
-  if (k < MIN_DEPTH || n < TILE_LANES / 2) return false;
-  if (__builtin_mul_overflow(n, k, &work) ||
-      __builtin_mul_overflow(work, m, &work)) {
-    return true;
-  }
-  return work >= MIN_WORK;
-}
-
-typedef struct bounds {
-  tile_t *t;
-  ix_facts_t *facts;
-  bool is_open;
-} bounds_t;
-
-/* A subscript read from memory stays within the bounds of what it is read
- * from (its type says so, and entry checks hold it). */
-static const ix_poly_t *data_symbol(void *user, const tir_expr_t *e) {
-  bounds_t *b = user;
-  if (e->op != TIR_X_LOAD || e->u.value->lo == NULL ||
-      e->u.value->hi == NULL) {
-    return NULL;
-  }
-  ix_symbol_t *s = ix_symbol_create(b->t->module->pool, e->u.value->name,
-                                    IX_SYM_DATA, e->loc);
-  s->lo = e->u.value->lo;
-  s->hi = e->u.value->hi;
-  return ix_sym(b->t->module->pool, s);
-}
-
-static void check_bounds(void *user, tir_expr_t *e) {
-  bounds_t *b = user;
-  if (e->op != TIR_X_LOAD || b->is_open) return;
-  ix_pool_t *pool = b->t->module->pool;
-  for (uint32_t d = 0; d < e->arg_count; d++) {
-    const ix_poly_t *s =
-        tir_expr_poly(pool, b->t->arena, e->args[d], data_symbol, b);
-    const ix_poly_t *room =
-        s == NULL ? NULL : ix_sub(pool, e->u.value->dims[d], s);
-    if (room == NULL || !ix_prove_nonnegative(pool, s, b->facts) ||
-        !ix_prove_positive(pool, room, b->facts)) {
-      b->is_open = true;
-    }
-  }
-}
-
-/* A guard over parallel indices may wait for the end if the operands read in
- * bounds without it. */
-static bool guard_can_wait(product_t *p) {
-  tile_t *t = p->t;
-  tir_node_t *n = p->node;
-  if (n->guard == NULL) return true;
-  bounds_t b = {t, ix_facts_create(t->module->pool), false};
-  for (uint32_t i = 0; i < n->index_count; i++) {
-    const tir_index_t *index = n->indices[i];
-    if (index->is_reduction &&
-        tir_mentions_index(t->arena, n->guard, index)) {
-      return false;
-    }
-    ix_facts_narrow(b.facts, index->symbol, ix_const(t->module->pool, 0),
-                    index->extent);
-    ix_facts_extent_nonempty(b.facts, t->module->pool, index->extent);
-  }
-  tir_walk(t->arena, n->body, check_bounds, &b);
-  p->has_guard = !b.is_open;
-  return p->has_guard;
-}
-
-static bool analyse(product_t *p) {
-  tile_t *t = p->t;
-  tir_node_t *n = p->node;
-  if (t->plan_serial || !group_is_contraction(n) || n->index_count == p->par) {
-    return false;
-  }
-  if (!sort_indices(p, n->body->args[0], n->body->args[1])) return false;
-  p->m.extent = p->n.extent = p->k.extent = ix_const(t->module->pool, 1);
-  flat_group_t *groups[3] = {&p->m, &p->n, &p->k};
-  for (int g = 0; g < 3; g++) {
-    for (uint32_t i = 0; i < groups[g]->count; i++) {
-      groups[g]->extent = ix_mul(t->module->pool, groups[g]->extent,
-                                 groups[g]->members[i]->extent);
-      if (groups[g]->extent == NULL) return false;
-    }
-  }
-  return pays(p) && guard_can_wait(p);
-}
-
-/* ---- packing ------------------------------------------------------------- */
+/* ---- packing ------------------------------------------------------------ */
 
 typedef struct contiguity {
   const tir_index_t *along;
@@ -279,7 +127,7 @@ static void copy_rows(product_t *p, kir_block_t *block) {
              tile_expr(t, p->a));
 }
 
-/* ---- the micro-kernel ---------------------------------------------------- */
+/* ---- the micro-kernel --------------------------------------------------- */
 
 static kir_block_t *each_accumulator(product_t *p, kir_block_t *block,
                                      int64_t rows, kir_expr_t **r,
@@ -347,7 +195,7 @@ static kir_expr_t *whole_rows(product_t *p, kir_expr_t *from, int64_t rows) {
 static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
   tile_t *t = p->t;
   int64_t sizes[3] = {p->mr, 4, 1};
-  int64_t most = upper(p->m.extent);
+  int64_t most = contraction_upper(p->m.extent);
   kir_expr_t *from = tile_int(t, 0);
   int64_t last = INT64_MAX;
   for (int s = 0; s < 3; s++) {
@@ -367,7 +215,7 @@ static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
   }
 }
 
-/* ---- the epilogue -------------------------------------------------------- */
+/* ---- the epilogue ------------------------------------------------------- */
 
 static kir_expr_t *stored(tile_t *t, const tir_value_t *v, kir_expr_t *e) {
   if (v->dtype == e->type) return e;
@@ -442,7 +290,7 @@ static void epilogue(product_t *p, kir_block_t *block) {
   }
 }
 
-/* ---- the kernel ---------------------------------------------------------- */
+/* ---- the kernel --------------------------------------------------------- */
 
 static kir_expr_t *part(product_t *p, kir_expr_t *from, const ix_poly_t *extent,
                         int64_t size) {
@@ -466,33 +314,6 @@ static kir_expr_t *name_it(product_t *p, kir_block_t *block, const char *name,
   let->value = e;
   tile_push(t, block, let);
   return kir_var_ref(t->arena, let->var);
-}
-
-/* Tile sizes of the target, no larger than what there is. */
-static void choose_sizes(product_t *p) {
-  const ir_target_t *target = p->t->target;
-  bool is_wide = p->type == TDSL_DTYPE_F64;
-  p->mr = target->mr;
-  p->nr = is_wide ? target->nr / 2 : target->nr;
-  p->mc = target->mc;
-  p->nc = target->nc;
-  p->kc = is_wide ? target->kc / 2 : target->kc;
-  int64_t m = upper(p->m.extent), n = upper(p->n.extent);
-  int64_t k = upper(p->k.extent);
-  if (m < p->mc) p->mc = m;
-  while (p->nc - p->nr >= n) p->nc -= p->nr;
-  if (k < p->kc) p->kc = (k + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
-  p->is_shallow = k <= p->kc;
-  if (p->mr > m) p->mr = m;
-  /* few rows, of a number known now: groups of one size, if there is one
-   * that is nearly as large */
-  int64_t rows;
-  if (!ix_is_const(p->m.extent, &rows) || rows > target->mc) return;
-  for (int64_t size = p->mr; size > 1 && size * 2 > target->mr; size--) {
-    if (rows % size != 0) continue;
-    p->mr = size;
-    break;
-  }
 }
 
 /* A sum over nothing is zero: no depth block will say so. */
@@ -588,8 +409,8 @@ bool tile_lower_contraction(tile_t *t) {
     p.par++;
   }
   p.type = p.node->body->type;
-  if (!analyse(&p)) return false;
-  choose_sizes(&p);
+  if (!contraction_analyse(&p)) return false;
+  contraction_choose_sizes(&p);
   flat_finish(t, &p.m, "m");
   flat_finish(t, &p.n, "n");
   flat_finish(t, &p.k, "k");

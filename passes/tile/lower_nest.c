@@ -13,7 +13,7 @@
 
 #include "ir/expr.h"
 
-/* ---- what a node is ------------------------------------------------------ */
+/* ---- what a node is ----------------------------------------------------- */
 
 static uint32_t parallel_count(const tir_node_t *n) {
   uint32_t count = 0;
@@ -71,7 +71,7 @@ static strategy_t choose(tile_t *t, const tir_node_t *n, uint32_t prefix) {
   return tir_expr_size(t->arena, n->body) <= COLUMN_BODY ? BY_COLUMN : BY_ROW;
 }
 
-/* ---- one node ------------------------------------------------------------ */
+/* ---- one node ----------------------------------------------------------- */
 
 typedef struct nest {
   tir_node_t *node;
@@ -175,7 +175,7 @@ static void output_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
                    kir_load(t->arena, s->acc, 1, &lane));
 }
 
-/* ---- columns -------------------------------------------------------------- */
+/* ---- columns ------------------------------------------------------------ */
 
 typedef struct column {
   nest_t *nest;
@@ -274,7 +274,7 @@ static void reduce_scalar(tile_t *t, nest_t *s, kir_block_t *block) {
                    kir_load(t->arena, s->acc, 0, NULL));
 }
 
-/* ---- positions ----------------------------------------------------------- */
+/* ---- positions ---------------------------------------------------------- */
 
 typedef struct position {
   nest_t *nest;
@@ -390,7 +390,7 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
   }
 }
 
-/* ---- the group ----------------------------------------------------------- */
+/* ---- the group ---------------------------------------------------------- */
 
 /* Whether lanes of this lone node run over its last parallel index: then
  * that index stays inside the block, in chunks. */
@@ -405,8 +405,7 @@ static void describe(tile_t *t, const nest_t *states, uint32_t prefix) {
   static const char *const ways[] = {
       [BY_OUTPUT] = "lanes over outputs, terms left to right",
       [BY_ROW] = "lanes over terms, folded by halves",
-      [BY_COLUMN] = "lanes over outputs, 16 partial results each, folded by "
-                    "halves",
+      [BY_COLUMN] = "lanes over outputs, each with 16 partial results",
       [BY_SCALAR] = "terms left to right"};
   tile_note(t, "%s: %s", t->node_count > 1 ? "rows" : "one formula",
             tile_describe(t));

@@ -120,7 +120,7 @@ static kir_expr_t *zero_of(tile_t *t, tdsl_dtype_t type) {
   return tile_identity(t, TIR_REDUCE_SUM, type);
 }
 
-/* ---- independent elements -------------------------------------------------- */
+/* ---- independent elements ----------------------------------------------- */
 
 /* An index that alone is a subscript writes elements of its own with each of
  * its values. */
@@ -157,7 +157,7 @@ static kir_block_t *own_loops(tile_t *t, const tir_node_t *n, const own_t *o,
   return block;
 }
 
-/* ---- writing as it comes -------------------------------------------------- */
+/* ---- writing as it comes ------------------------------------------------ */
 
 typedef struct direct {
   tir_node_t *node;
@@ -211,7 +211,7 @@ static void direct(tile_t *t, tir_node_t *n, kir_buffer_t *out) {
   tile_chunks(t, block, d.lanes->name, r, store_chunk, &d);
 }
 
-/* ---- summing first ----------------------------------------------------------- */
+/* ---- summing first ------------------------------------------------------ */
 
 typedef struct summing {
   tir_node_t *node;
@@ -302,8 +302,8 @@ static void summed(tile_t *t, tir_node_t *n, kir_buffer_t *out) {
   }
   if (s.own.lanes != NULL) {
     limit = tile_dim(t, s.own.lanes->extent);
-    block = tile_loop(t, block, KIR_LOOP_BLOCK, s.own.lanes->name, tile_int(t, 0),
-                      limit, TILE_LANES, &base);
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, s.own.lanes->name,
+                      tile_int(t, 0), limit, TILE_LANES, &base);
     dims[s.rank++] = ix_const(t->module->pool, TILE_LANES);
   }
   s.sum = tile_alloc(t, block, "sum", n->body->type, KIR_LOCAL, s.rank, dims);

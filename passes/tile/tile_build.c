@@ -9,7 +9,7 @@ static uint64_t key_of(const void *pointer) {
   return (uint64_t)(uintptr_t)pointer;
 }
 
-/* ---- the card ------------------------------------------------------------ */
+/* ---- the card ----------------------------------------------------------- */
 
 void tile_note(tile_t *t, const char *format, ...) {
   va_list args;
@@ -34,7 +34,7 @@ const char *tile_describe(tile_t *t) {
   return text;
 }
 
-/* ---- dims ---------------------------------------------------------------- */
+/* ---- dims --------------------------------------------------------------- */
 
 /* The dims that the range of a loop variable mentions come before it, used or
  * not: the text of the kernel names them there. */
@@ -68,7 +68,7 @@ kir_expr_t *tile_dim(tile_t *t, const ix_poly_t *p) {
   return kir_dim(t->arena, p);
 }
 
-/* ---- homes --------------------------------------------------------------- */
+/* ---- homes -------------------------------------------------------------- */
 
 void tile_set_home(tile_t *t, const tir_value_t *value, kir_buffer_t *buffer,
                    uint32_t dropped) {
@@ -114,7 +114,7 @@ kir_buffer_t *tile_param(tile_t *t, const tir_value_t *value, bool is_read,
   return home->buffer;
 }
 
-/* ---- expressions --------------------------------------------------------- */
+/* ---- expressions -------------------------------------------------------- */
 
 void tile_set_index(tile_t *t, const tir_index_t *index, kir_expr_t *value) {
   td_map_put_u64(&t->indices, key_of(index), value);
@@ -196,7 +196,7 @@ kir_expr_t *tile_expr(tile_t *t, tir_expr_t *e) {
   return td_map_get_u64(&t->done, key_of(e));
 }
 
-/* ---- builders ------------------------------------------------------------ */
+/* ---- builders ----------------------------------------------------------- */
 
 kir_expr_t *tile_int(tile_t *t, int64_t v) {
   return kir_const_i(t->arena, TDSL_DTYPE_I64, v);
@@ -295,7 +295,7 @@ void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
   tile_store(t, block, b, count - dropped, subs + dropped, v);
 }
 
-/* ---- reductions ---------------------------------------------------------- */
+/* ---- reductions --------------------------------------------------------- */
 
 kir_expr_t *tile_identity(tile_t *t, tir_reduce_t reduce, tdsl_dtype_t type) {
   bool is_float = type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;

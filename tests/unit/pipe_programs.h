@@ -449,7 +449,8 @@ static const pipe_program_t pipe_updates[] = {
     {"mixed sums",
      "dyn N <= 60, M <= 60\n"
      "export fn f(c: inout f64[M], x: f32[N], y: f64[N], id: i32[N] in M,\n"
-     "    h: inout bf16[M], g: inout f32[2*N], k: inout i32[M], w: inout f64[N])\n"
+     "    h: inout bf16[M], g: inout f32[2*N], k: inout i32[M],\n"
+     "    w: inout f64[N])\n"
      "{\n"
      "  c[id[n]] += x[n] * 0.37\n"
      "  h[id[n]] += y[n] * 0.37\n"
