@@ -32,7 +32,7 @@ static LLVMValueRef room(cgl_t *g, LLVMValueRef *slot) {
   LLVMBasicBlockRef here = LLVMGetInsertBlock(g->builder);
   LLVMPositionBuilderBefore(g->builder,
                             LLVMGetBasicBlockTerminator(g->entry));
-  *slot = LLVMBuildAlloca(g->builder, LLVMArrayType2(g->i64, 64), "");
+  *slot = LLVMBuildAlloca(g->builder, LLVMArrayType(g->i64, 64), "");
   LLVMSetAlignment(*slot, 64);
   LLVMPositionBuilderAtEnd(g->builder, here);
   return *slot;

@@ -478,7 +478,7 @@ void cgl_alloc(cgl_t *g, const kir_stmt_t *s) {
     }
     LLVMTypeRef type = row_type(g, b);
     base = LLVMBuildAlloca(
-        g->builder, rows > 1 ? LLVMArrayType2(type, rows) : type, "");
+        g->builder, rows > 1 ? LLVMArrayType(type, (unsigned)rows) : type, "");
   } else {
     TD_CHECK(g->task, b->space == KIR_LOCAL, "space of %s", b->name);
     LLVMPositionBuilderBefore(g->builder, terminator);
