@@ -71,19 +71,57 @@ static unsigned columns_before(td_str_t line, uint32_t column) {
   return stop > line.length ? at + 1 : at;
 }
 
+/* The columns of a line that are shown; the rest is "...". */
+typedef struct window_t {
+  unsigned from, to;
+  bool cut; /* something is left out on the right */
+} window_t;
+
+/* A generated line of a megabyte would bury its own message. */
+enum { MOST_COLUMNS = 240, BEFORE_MARK = 80, DOTS = 3 };
+
+/* All of a usual line; of a long one what stands around a column of it. */
+static window_t window_of(td_str_t line, unsigned around) {
+  unsigned width = columns_before(line, (uint32_t)line.length + 1);
+  window_t w = {0, width, false};
+  if (width <= MOST_COLUMNS) return w;
+  if (around > width) around = width;
+  if (around > BEFORE_MARK) w.from = around - BEFORE_MARK;
+  if (width - w.from > MOST_COLUMNS) {
+    w.to = w.from + MOST_COLUMNS;
+    w.cut = true;
+  }
+  return w;
+}
+
+/* A column of the line as a column of the window, edges included. */
+static unsigned in_window(const window_t *w, unsigned column) {
+  unsigned shift = w->from ? DOTS : 0;
+  if (column < w->from) return 0;
+  return (column > w->to && w->cut ? w->to : column) - w->from + shift;
+}
+
 /* The line as columns_before counts it: what is shown and where the carets
-   go must agree for any bytes at all. */
-static void put_line(td_buf_t *buf, td_str_t line) {
+   go must agree for any bytes at all. A wide character that an edge cuts is
+   blank. */
+static void put_line(td_buf_t *buf, td_str_t line, const window_t *w) {
   unsigned at = 0, width;
   bool shown;
-  for (size_t byte = 0; byte < line.length;) {
+  if (w->from) td_buf_puts(buf, "...");
+  for (size_t byte = 0; byte < line.length && at < w->to;) {
     size_t n = next_char(line, byte, at, &width, &shown);
-    if (shown) td_buf_put(buf, line.data + byte, n);
-    else if (line.data[byte] == '\t') td_buf_pad(buf, ' ', width);
-    else td_buf_putc(buf, '?');
+    unsigned end = at + width;
+    if (at >= w->from || end > w->from) {
+      bool whole = at >= w->from && end <= w->to;
+      if (shown && whole) td_buf_put(buf, line.data + byte, n);
+      else if (!shown && line.data[byte] != '\t') td_buf_putc(buf, '?');
+      else td_buf_pad(buf, ' ', (end < w->to ? end : w->to) -
+                                  (at > w->from ? at : w->from));
+    }
     byte += n;
-    at += width;
+    at = end;
   }
+  if (w->cut) td_buf_puts(buf, "...");
 }
 
 /* Escapes take no columns, so they can go anywhere. */
@@ -182,8 +220,17 @@ static void excerpt(render_t *r, const td_diag_t *diag,
       add_mark(&marks, line, l->loc, false, l->text);
     }
   }
+  int at = 0;
+  while (at < marks.count - 1 && !marks.mark[at].primary) at++;
+  window_t window = window_of(line, marks.mark[at].first);
+  for (int i = 0; i < marks.count; i++) {
+    mark_t *m = &marks.mark[i];
+    m->first = in_window(&window, m->first);
+    m->end = in_window(&window, m->end);
+    if (m->end <= m->first) m->end = m->first + 1;
+  }
   put_gutter(r, number);
-  put_line(r->buf, line);
+  put_line(r->buf, line, &window);
   end_line(r);
   put_gutter(r, 0);
   underline(r, &marks);
