@@ -211,7 +211,9 @@ uint32_t sim_dest(sim_decoder_t *d, const ptx_operand_t *o,
 uint32_t sim_pred_source(sim_decoder_t *d, const ptx_operand_t *o,
                          bool *negated) {
   *negated = false;
-  if (o && o->kind == PTX_OPERAND_INT && o->value <= 1)
+  /* compilers write true as 1 or as -1 */
+  if (o && o->kind == PTX_OPERAND_INT &&
+      (o->value <= 1 || o->value == UINT64_MAX))
     return sim_const_row(d, SIM_CONST_VALUE, SIM_ROW_PRED,
                          o->value ? UINT32_MAX : 0);
   if (!o || o->kind != PTX_OPERAND_REG ||
