@@ -164,6 +164,26 @@ def tails():
                    results={"c": want})
 
 
+def long_tails():
+    """Rows and columns that are multiples of one row, so that the sums are
+    known without forming them; K ends inside of a tile of any size."""
+    for m, n, k in ((257, 199, 1001), (3, 511, 1024)):
+        row = [i % 3 - 1 for i in range(k)]
+        column = [(i * i) % 5 - 2 for i in range(k)]
+        dot = sum(x * y for x, y in zip(row, column))
+        left = [i % 5 - 2 for i in range(m)]
+        right = [i % 7 - 3 for i in range(n)]
+        yield Case("c10_tails", "mm", {
+            "a": tensor("bf16", [m, k], [float(c * x) for c in left
+                                         for x in row]),
+            "b": tensor("bf16", [n, k], [float(c * x) for c in right
+                                         for x in column])},
+            name="long_%d_%d_%d" % (m, n, k), engines=("cpu",),
+            results={"c": tensor("f32", [m, n], [float(c * d * dot)
+                                                 for c in left
+                                                 for d in right])})
+
+
 def gathers():
     w = tensor("f32", [5, 2], [float(i) for i in range(10)])
     for ids in ([2, -2, 4], [5], [2147483647], [-2147483648]):
@@ -291,7 +311,7 @@ def literals():
 
 # --- limits, names --------------------------------------------------------
 def many_arguments():
-    for n in (2, 511, 600):
+    for n in (2, 511, 600, 4095):
         names = ["x%d" % i for i in range(n)]
         source = "dyn N <= 4096\nexport fn f(%s) -> y: f32[N] {\n" \
             "  y[i] = %s\n}\n" % (
@@ -377,7 +397,7 @@ def columns():
 def cases():
     out = []
     for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
-                 gathers, entry_checks, narrow_sums, conversions, literals,
+                 long_tails, gathers, entry_checks, narrow_sums, conversions, literals,
                  many_arguments, equal_dims, names, in_place, columns):
         out += list(make())
     return out
