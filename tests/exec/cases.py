@@ -386,6 +386,29 @@ def in_place():
         "x": tensor("f32", [n], row["data"][::-1])})
 
 
+# --- loops and routing ----------------------------------------------------
+def loops():
+    tol = {"a": [1e-5, 1e-5], "b": [1e-5, 1e-5], "g": [1e-5, 1e-5]}
+    for n, m, count in ((7, 3, 5), (0, 2, -1), (17, 1, 9)):
+        yield Case("loops", "carried", {
+            "x": drawn(30, "f32", 3), "y": drawn(31, "f32", n),
+            "z": drawn(32, "f32", m, n), "n": scalar("i32", count),
+            "q": tensor("i32", [3], [4, 6, 0])},
+            name="%d_%d_%d" % (n, m, count), tol=tol)
+        near = {"y": [1e-5, 1e-5], "h": [1e-5, 1e-5]}
+        yield Case("loops", "routed", {
+            "m": {"gate": drawn(33, "f32", 4, 6),
+                  "ex": {"w1": drawn(34, "f32", 4, 5, 6),
+                         "w2": drawn(35, "f32", 4, 6, 5)}},
+            "x": drawn(36, "f32", n, 6)}, name=str(n), tol=near)
+        yield Case("loops", "recurrent", {
+            "x": drawn(37, "f32", n, 6), "b": drawn(38, "f32", n, 4),
+            "c": drawn(39, "f32", n, 4), "h": drawn(40, "f32", 6, 4)},
+            name=str(n), tol=near)
+        yield Case("loops", "ordered", {"x": drawn(41, "f32", n)},
+                   name=str(n))
+
+
 def columns():
     x = whole(19, "f32", 20, 5, 7)
     want = [float(sum(x["data"][m * 7 + i] * (i + 1) for i in range(7)))
@@ -397,7 +420,8 @@ def columns():
 def cases():
     out = []
     for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
-                 long_tails, gathers, entry_checks, narrow_sums, conversions, literals,
-                 many_arguments, equal_dims, names, in_place, columns):
+                 long_tails, gathers, entry_checks, narrow_sums, conversions,
+                 literals, many_arguments, equal_dims, names, in_place, loops,
+                 columns):
         out += list(make())
     return out
