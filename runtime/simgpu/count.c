@@ -79,6 +79,24 @@ void sim_count_shared(sim_worker_t *worker, uint32_t mask,
   uint32_t per_phase = size <= 4 ? 32 : size == 8 ? 16 : 8;
   uint32_t words = size <= 4 ? 1 : size / 4;
   uint32_t wavefronts = 0, distinct_words = 0;
+  if (words == 1 && size == 4) {
+    /* usually every bank serves one word */
+    uint64_t held[32];
+    uint32_t seen = 0, clash = 0;
+    for (uint32_t l = 0; l < 32; l++) {
+      if (!(mask >> l & 1)) continue;
+      uint64_t word = offset[l] >> 2;
+      uint32_t bank = word & 31, bit = 1u << bank;
+      clash |= (seen & bit) && held[bank] != word;
+      held[bank] = word;
+      seen |= bit;
+    }
+    if (!clash) {
+      c[SIM_COUNTER_SHARED_WAVEFRONTS]++;
+      c[SIM_COUNTER_SHARED_IDEAL]++;
+      return;
+    }
+  }
   for (uint32_t phase = 0; phase < 32; phase += per_phase) {
     uint32_t part = mask >> phase;
     if (per_phase < 32) part &= (1u << per_phase) - 1;

@@ -188,6 +188,7 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
   cta->done = 0;
   cta->turn = 0;
   cta->epoch = 0;
+  sim_new_stamp(cta);
   cta->generation++;
   cta->is_running = true;
   cta->random = launch->options->seed * UINT64_C(0x2545F4914F6CDD1D) +
@@ -203,6 +204,11 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
   cta->worker->counters[SIM_COUNTER_WARPS] += cta->warp_count;
 }
 
+/* Partial barriers order some warps and not others: tags cannot say that. */
+static bool uses_records(const sim_kernel_t *k) {
+  return k->has_partial_barrier || k->has_cluster || k->has_async;
+}
+
 /* Bytes of the pieces of a block's one allocation. */
 static uint64_t cta_bytes(const sim_launch_t *launch) {
   const sim_kernel_t *k = launch->kernel;
@@ -212,7 +218,9 @@ static uint64_t cta_bytes(const sim_launch_t *launch) {
                     (uint64_t)k->local_bytes * 64 + warps * 4 + 1024;
   uint64_t shared = launch->shared_end + 64u;
   uint64_t races = launch->options->checks & SIM_CHECK_RACE
-                       ? (shared / 4 + 1) * sizeof(sim_race_word_t)
+                       ? (shared / 4 + 1) *
+                             (uses_records(k) ? sizeof(sim_race_word_t)
+                                              : sizeof(uint64_t))
                        : 0;
   return sizeof(sim_cta_t) + warps * a_warp + shared * 2 + races +
          SIM_BARRIERS * warps * 4 + 4096;
@@ -249,9 +257,11 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
   cta->shared = take(&at, cta->shared_bytes);
   cta->shared_defined = take(&at, cta->shared_bytes);
   cta->barrier_clocks = take(&at, SIM_BARRIERS * warps * 4);
-  if (launch->options->checks & SIM_CHECK_RACE)
+  if ((launch->options->checks & SIM_CHECK_RACE) && uses_records(k))
     cta->races =
         take(&at, (cta->shared_bytes / 4 + 1) * sizeof *cta->races);
+  else if (launch->options->checks & SIM_CHECK_RACE)
+    cta->tags = take(&at, (cta->shared_bytes / 4 + 1) * sizeof *cta->tags);
   for (uint32_t n = 0; n < warps; n++) {
     sim_warp_t *w = &cta->warps[n];
     w->id = (uint16_t)n;
@@ -311,7 +321,7 @@ static bool run_round(sim_cta_t *cta, int32_t slice, bool *only_spins) {
   for (uint32_t k = 0; k < n; k++) {
     uint32_t at = options->order == SIM_ORDER_REVERSE
                       ? n - 1 - k
-                      : (start + (uint64_t)k * step) % n;
+                      : (uint32_t)((start + (uint64_t)k * step) % n);
     sim_warp_t *w = &cta->warps[at];
     if (w->state != SIM_WARP_READY && w->state != SIM_WARP_SPIN) continue;
     run_warp(w, slice);

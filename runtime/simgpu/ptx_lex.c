@@ -50,8 +50,13 @@ static void skip_blanks(ptx_lexer_t *lexer) {
 }
 
 bool ptx_lex_peek(ptx_lexer_t *lexer, char c) {
+  const char *at = lexer->at;
+  uint32_t line = lexer->line;
   skip_blanks(lexer);
-  return lexer->at < lexer->end && *lexer->at == c;
+  bool found = lexer->at < lexer->end && *lexer->at == c;
+  lexer->at = at;
+  lexer->line = line;
+  return found;
 }
 
 static void bad(ptx_lexer_t *lexer, const char *what) {

@@ -2,6 +2,13 @@
 
 /* -- barriers -- */
 
+void sim_new_stamp(sim_cta_t *cta) {
+  cta->stamp++;
+  if (cta->stamp < SIM_STAMPS || !cta->tags) return;
+  memset(cta->tags, 0, (cta->shared_bytes / 4 + 1) * sizeof *cta->tags);
+  cta->stamp = 1;
+}
+
 static void learn(uint32_t *mine, const uint32_t *theirs, uint32_t count) {
   for (uint32_t k = 0; k < count; k++)
     if (theirs[k] > mine[k]) mine[k] = theirs[k];
@@ -41,7 +48,10 @@ static void complete(sim_cta_t *cta, uint32_t id) {
     w->sync_clock++;
     deliver(w, w->ip - 1, b->reduction);
   }
-  if (everyone) cta->epoch++;
+  if (everyone) {
+    cta->epoch++;
+    sim_new_stamp(cta);
+  }
   memset(clocks, 0, n * sizeof *clocks);
   memset(b, 0, sizeof *b);
 }
@@ -103,6 +113,7 @@ static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
                    uint32_t offset, uint32_t bytes, const char *what,
                    uint32_t other, uint32_t warp, uint32_t other_lane) {
   bool same_warp = warp == w->id;
+  if (other >= w->cta->launch->kernel->code_count) other = 0;
   uint32_t start = w->cta->launch->shared_start;
   const sim_kernel_t *k = w->cta->launch->kernel;
   char place[96];
@@ -117,8 +128,10 @@ static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
   return sim_find(w, ins,
                   same_warp ? SIM_CHECK_RACE_WARP : SIM_CHECK_RACE_SHARED,
                   lane, PTX_SPACE_SHARED, offset - start, bytes,
-                  "%s by warp %u lane %u (%.*s, %s) is not ordered before",
-                  what, warp, other_lane & 31,
+                  "%s by %s %u lane %u (%.*s, %s) is not ordered before",
+                  what, warp == SIM_TAG_MANY_WARPS ? "several warps, among"
+                                                   : "warp",
+                  warp == SIM_TAG_MANY_WARPS ? 0 : warp, other_lane & 31,
                   TD_STR_ARG(k->names.data[o->name]), place);
 }
 
@@ -205,5 +218,47 @@ bool sim_race_access(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
     r->read_clock = 0;
     r->readers = 0;
   }
+  return true;
+}
+
+bool sim_tag_meet(sim_warp_t *w, const sim_ins_t *ins, uint64_t *tag,
+                  uint64_t now, uint32_t lane, uint32_t offset,
+                  uint32_t size) {
+  uint64_t old = *tag;
+  uint32_t old_warp = (uint32_t)(old >> 30) & 63;
+  uint32_t old_lane = (uint32_t)(old >> 24) & 63;
+  uint32_t old_bytes = (uint32_t)(old >> 20) & 15;
+  uint32_t bytes = (uint32_t)(now >> 20) & 15;
+  bool writes = now >> 19 & 1, wrote = old >> 19 & 1;
+  bool both_atomic = (now >> 18 & 1) && (old >> 18 & 1);
+  bool same_warp = old_warp == w->id;
+  bool conflict = (writes || wrote) && !both_atomic && (bytes & old_bytes);
+  if (conflict && same_warp) {
+    /* lanes of one instruction, or ordered by bar.warp.sync */
+    uint32_t line = (uint32_t)(now & 0x3FFFF);
+    bool same_ins = wrote && writes && (old & 0x3FFFF) == line;
+    conflict = old_lane != lane && old_lane != SIM_TAG_MANY_LANES &&
+               !same_ins && (old >> 36 & 255) == (now >> 36 & 255);
+  }
+  /* several warps wrote parts of the word: which one is not known */
+  if (old_warp == SIM_TAG_MANY_WARPS && wrote) conflict = false;
+  if (conflict && !report(w, ins, lane, offset, size,
+                          wrote ? "a write" : "a read",
+                          (uint32_t)(old & 0x3FFFF), old_warp, old_lane))
+    return false;
+  if (!writes && wrote) return true; /* the write says more */
+  if (writes && !wrote) {
+    *tag = now;
+    return true;
+  }
+  /* two reads, or two writes to parts */
+  uint64_t joined = now | (old & UINT64_C(15) << 20);
+  if (!same_warp)
+    joined = (joined & ~(UINT64_C(63) << 30)) |
+             (uint64_t)SIM_TAG_MANY_WARPS << 30;
+  if (!same_warp || old_lane != lane)
+    joined = (joined & ~(UINT64_C(63) << 24)) |
+             (uint64_t)SIM_TAG_MANY_LANES << 24;
+  *tag = joined;
   return true;
 }

@@ -8,7 +8,35 @@
 
 #include "runtime/simgpu/warp.h"
 
-/* What is remembered of a 4-byte word. */
+/* Where all barriers are of the whole CTA, whatever lies before the last one
+   is ordered, and a word needs one number: who touched it since.
+
+     bits  0-17 code index of the access, 18 atomic, 19 write,
+           20-23 bytes, 24-29 lane (32: several), 30-35 warp (62: several),
+           36-43 clock of bar.warp.sync, 44-63 stamp of the barrier
+
+   A stamp that is not the CTA's makes the number void. */
+#define SIM_TAG_MANY_LANES 32u
+#define SIM_TAG_MANY_WARPS 62u
+#define SIM_STAMPS         (1u << 20)
+
+static inline uint64_t sim_tag(const sim_warp_t *w, uint32_t line,
+                               uint32_t lane, uint32_t bytes, bool is_write,
+                               bool is_atomic) {
+  return (line < 0x3FFFF ? line : 0x3FFFF) | (uint64_t)is_atomic << 18 |
+         (uint64_t)is_write << 19 | (uint64_t)bytes << 20 |
+         (uint64_t)lane << 24 | (uint64_t)w->id << 30 |
+         (uint64_t)(w->sync_clock & 255) << 36 |
+         (uint64_t)w->cta->stamp << 44;
+}
+
+/* Judges a conflict, or joins two accesses that agree; `now` is the new
+   access's tag. False if a finding ended the launch. */
+bool sim_tag_meet(sim_warp_t *w, const sim_ins_t *ins, uint64_t *tag,
+                  uint64_t now, uint32_t lane, uint32_t offset,
+                  uint32_t size);
+
+/* What is remembered of a 4-byte word in kernels with partial barriers. */
 struct sim_race_word_t {
   uint32_t generation;    /* of the CTA that wrote this record */
   uint32_t write_clock;   /* of the last writer; 0: none */
@@ -36,6 +64,9 @@ const sim_ins_t *sim_barrier_join(sim_warp_t *w, const sim_ins_t *ins,
                                   bool waits);
 /* A warp has exited: barriers of the whole CTA may be complete now. */
 void sim_barrier_exit(sim_warp_t *w);
+
+/* All that went before is ordered: tags of the CTA become void. */
+void sim_new_stamp(sim_cta_t *cta);
 
 /* Judges an access of one lane to shared memory of the CTA; bytes <= 16,
    aligned. False if a finding ended the launch. */

@@ -100,6 +100,8 @@ struct sim_cta_t {
   uint8_t *shared_defined; /* a byte a byte */
   uint32_t shared_bytes; /* end of what may be accessed */
   sim_race_word_t *races; /* one for each word, or NULL */
+  uint64_t *tags;        /* likewise; kernels have one of the two */
+  uint32_t stamp;        /* of the last barrier, unlike that of any before */
   uint32_t generation;   /* of the CTA: records of earlier ones are void */
   uint32_t *barrier_clocks; /* what joined each barrier brought along */
   uint32_t epoch;        /* number of barriers of the whole CTA so far */

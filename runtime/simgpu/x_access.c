@@ -83,6 +83,20 @@ static bool may_use(const sim_launch_t *launch, const sim_alloc_t *a) {
   return a->kind == SIM_ALLOC_HOST || (launch->peers >> a->device & 1);
 }
 
+/* The two usual shapes in closed form; the same figures as count.c. */
+static void count_shape(sim_worker_t *worker, const sim_access_t *x,
+                        uint64_t address, bool is_write) {
+  uint64_t *c = worker->counters;
+  uint64_t lanes = (uint64_t)__builtin_popcount(x->mask);
+  uint64_t bytes = lanes * x->size, distinct = x->is_run ? bytes : x->size;
+  c[SIM_COUNTER_GLOBAL_REQUESTS]++;
+  c[is_write ? SIM_COUNTER_GLOBAL_WRITTEN : SIM_COUNTER_GLOBAL_READ] += bytes;
+  if (!worker->is_counting) return;
+  c[SIM_COUNTER_GLOBAL_SECTORS] +=
+      ((address + distinct - 1) >> 5) - (address >> 5) + 1;
+  c[SIM_COUNTER_GLOBAL_SECTORS_IDEAL] += (distinct + 31) / 32;
+}
+
 bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                        const uint64_t address[32], uint32_t size, char kind,
                        sim_access_t *out) {
@@ -100,7 +114,7 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       out->alloc[first] = a;
       out->offset[first] = offset;
       out->host[first] = a->host + offset;
-      sim_count_global(w->worker, m, address, size, kind != 'r');
+      count_shape(w->worker, out, address[first], kind != 'r');
       return true;
     }
   }
@@ -136,6 +150,38 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   return true;
 }
 
+/* One number a word: void ones and repeated accesses pass at once. */
+static bool judge_tags(sim_warp_t *w, const sim_ins_t *i,
+                       const sim_access_t *x, char kind) {
+  uint64_t *tags = x->cta->tags;
+  uint32_t line = (uint32_t)(i - w->code), size = x->size;
+  uint32_t words = size <= 4 ? 1 : size / 4;
+  uint64_t first = sim_tag(w, line, 0, 15, kind != 'r', kind == 'a');
+  uint64_t last = ~UINT64_C(0);
+  for (uint32_t l = 0; l < 32; l++) {
+    uint64_t offset = x->offset[l];
+    if (!(x->mask >> l & 1)) continue;
+    if (offset == last && kind == 'r') continue; /* broadcast */
+    last = offset;
+    uint64_t now = first | (uint64_t)l << 24;
+    if (size < 4) {
+      uint64_t bytes = ((UINT64_C(1) << size) - 1) << (offset & 3);
+      now = (now & ~(UINT64_C(15) << 20)) | bytes << 20;
+    }
+    for (uint32_t k = 0; k < words; k++) {
+      uint64_t *tag = &tags[offset / 4 + k];
+      uint64_t old = *tag;
+      if (old >> 44 != first >> 44) {
+        *tag = now;
+      } else if (old != now &&
+                 !sim_tag_meet(w, i, tag, now, l, (uint32_t)offset, size)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                        const uint64_t address[32], uint32_t size, char kind,
                        sim_access_t *out) {
@@ -167,9 +213,10 @@ bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     high = in && a > high ? a : high;
   }
   if (bad_bits == 0 && low >= start && high + size <= end) {
-    for (uint32_t l = 0; l < 32; l++) {
-      out->offset[l] = address[l] - bias;
-      out->host[l] = cta->shared + (SIM_BIT(m) ? address[l] - bias : 0);
+    SIM_LANES {
+      uint64_t a = SIM_BIT(m) ? address[l] - bias : start;
+      out->offset[l] = a;
+      out->host[l] = cta->shared + a;
     }
   } else {
     for (uint32_t l = 0; l < 32; l++) {
@@ -198,6 +245,7 @@ bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     out->first = (uint32_t)__builtin_ctz(out->mask);
   }
   sim_count_shared(w->worker, out->mask, address, size, kind != 'r');
+  if (cta->tags) return judge_tags(w, i, out, kind);
   if (!cta->races) return true;
   w->serial++;
   for (uint32_t l = 0; l < 32; l++) {

@@ -159,7 +159,9 @@ SIM_DEF(activemask) {
 static bool check_mask(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                        uint32_t offset) {
   const sim_u32 *mask = sim_row(w, offset);
-  uint32_t first = mask[__builtin_ctz(m)];
+  uint32_t first = mask[__builtin_ctz(m)], differ = 0;
+  SIM_LANES differ |= mask[l] ^ first;
+  if (OPT_ONLY(differ == 0 && first == m)) return true;
   for (uint32_t l = 0; l < 32; l++) {
     if (!SIM_BIT(m)) continue;
     if (!SIM_BIT(mask[l]))
@@ -187,39 +189,41 @@ SIM_DEF(shfl) {
   const sim_u32 *b = sim_row(w, i->b), *c = sim_row(w, i->c);
   memcpy(value, sim_row(w, i->a), sizeof value);
   memcpy(undefined, sim_shadow(w, i->a), sizeof undefined);
-  for (uint32_t l = 0; l < 32; l++) {
-    if (!SIM_BIT(m)) continue;
-    uint32_t bval = b[l] & 31, clamp = c[l] & 31, seg = c[l] >> 8 & 31;
-    uint32_t low = l & seg, high = low | (clamp & ~seg), j;
-    bool valid;
-    switch (i->sub) {
-    case 0: /* up */
-      j = l - bval;
-      valid = (int32_t)j >= (int32_t)high;
-      break;
-    case 1: /* down */
-      j = l + bval;
-      valid = j <= high;
-      break;
-    case 2: /* bfly */
-      j = l ^ bval;
-      valid = j <= high;
-      break;
-    default: /* idx */
-      j = low | (bval & ~seg);
-      valid = j <= high;
-      break;
-    }
-    if (!valid) j = l;
-    if (!(m >> j & 1)) {
-      if (!sim_find(w, i, SIM_CHECK_WARP_INACTIVE, l, PTX_SPACE_REG, 0, 0,
-                    "reads lane %u, which does not take part", j))
-        return NULL;
-      j = l;
-    }
-    d[l] = value[j];
-    r |= (uint32_t)valid << l;
-    if (w->is_tainted) sim_shadow(w, i->d)[l] = undefined[j];
+  uint32_t from[32], inactive = 0;
+  uint8_t valid[32];
+  switch (i->sub) {
+#define SOURCE(name, lane, condition)                                         \
+  name:                                                                       \
+  SIM_LANES {                                                                 \
+    uint32_t bval = b[l] & 31, clamp = c[l] & 31, seg = c[l] >> 8 & 31;       \
+    uint32_t low = l & seg, high = low | (clamp & ~seg), j = (lane);          \
+    (void)low;                                                                \
+    bool ok = (condition);                                                    \
+    valid[l] = ok ? 0xFF : 0;                                                 \
+    from[l] = ok ? j : l;                                                     \
+  }                                                                           \
+  break;
+    SOURCE(case 0, l - bval, (int32_t)j >= (int32_t)high) /* up */
+    SOURCE(case 1, l + bval, j <= high)                   /* down */
+    SOURCE(case 2, l ^ bval, j <= high)                   /* bfly */
+    SOURCE(default, low | (bval & ~seg), j <= high)       /* idx */
+#undef SOURCE
+  }
+  for (uint32_t l = 0; l < 32; l++)
+    inactive |= (~m >> from[l] & m >> l & 1) << l;
+  while (inactive) {
+    uint32_t l = (uint32_t)__builtin_ctz(inactive);
+    if (!sim_find(w, i, SIM_CHECK_WARP_INACTIVE, l, PTX_SPACE_REG, 0, 0,
+                  "reads lane %u, which does not take part", from[l]))
+      return NULL;
+    from[l] = l;
+    inactive &= inactive - 1;
+  }
+  r = sim_mask_of(valid);
+  SIM_STORE(uint32_t, d, value[from[l]]);
+  if (w->is_tainted) {
+    for (uint32_t l = 0; l < 32; l++)
+      if (SIM_BIT(m)) sim_shadow(w, i->d)[l] = undefined[from[l]];
   }
   if (i->mods & SIM_MOD_PAIR) {
     /* the predicate's slot is in the list: all others are taken */

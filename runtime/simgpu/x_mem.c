@@ -39,6 +39,15 @@ static bool is_defined(const sim_warp_t *w, const sim_access_t *x,
                                                : w->local_defined;
   if (x->is_run)
     return all_defined(d + x->offset[x->first], (size_t)lanes * x->size);
+  if (x->is_same) return all_defined(d + x->offset[x->first], x->size);
+  if (x->size == 4) {
+    uint32_t all = 0x01010101u;
+    for (uint32_t l = 0; l < 32; l++) {
+      if (x->mask >> l & 1)
+        all &= *(const sim_u32 *)(const void *)(d + x->offset[l]);
+    }
+    return all == 0x01010101u;
+  }
   for (uint32_t l = 0; l < 32; l++) {
     if ((x->mask >> l & 1) && !all_defined(d + x->offset[l], x->size))
       return false;
@@ -64,9 +73,24 @@ static void put(sim_warp_t *w, const sim_ins_t *i, uint32_t row, uint32_t l,
         i->sub2 ? (uint32_t)raw & 0xFFFFu : (uint32_t)raw;
 }
 
-/* Consecutive elements, all lanes, no extension: whole rows at once. */
+/* Words from anywhere, and consecutive elements, without extension: whole
+   rows at once. */
 static bool load_run(sim_warp_t *w, const sim_ins_t *i,
                      const sim_access_t *x) {
+  if (i->lanes == 1 && i->bytes == 4 && sim_kind(i, 0) == SIM_ROW_32 &&
+      !x->is_run) {
+    sim_u32 *d = sim_row(w, i->d);
+    if (x->is_same) {
+      uint32_t m = x->mask;
+      uint32_t v = *(const sim_u32 *)(const void *)x->host[x->first];
+      SIM_STORE(uint32_t, d, v);
+      return true;
+    }
+    for (uint32_t l = 0; l < 32; l++) {
+      if (x->mask >> l & 1) d[l] = *(const sim_u32 *)(const void *)x->host[l];
+    }
+    return true;
+  }
   if (x->mask != SIM_FULL || !x->is_run || (i->mods & SIM_MOD_SIGNED))
     return false;
   const uint8_t *p = x->host[0];
