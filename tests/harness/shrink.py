@@ -12,7 +12,8 @@ import programs
 from vectors import Refused, run_once
 from compare import compare
 
-TOKEN = re.compile(r"\s+|[A-Za-z_]\w*|[0-9][0-9.e+-]*|->|:=|\+=|..", re.S)
+TOKEN = re.compile(r"\s+|[A-Za-z_]\w*|[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?"
+                   r"|->|:=|\+=|[<>=!]=|\.\.|.", re.S)
 SIGNATURE = re.compile(r"export fn f\((.*)\) -> \((.*)\) \{")
 
 
@@ -93,7 +94,41 @@ class Shrinker:
         return changed
 
     def split(self):
-        return TOKEN.findall(self.best["source_text"].replace("..", " .. "))
+        return TOKEN.findall(self.best["source_text"])
+
+    def simplify_groups(self):
+        """Each bracketed part by a constant, by its content, or by one arm
+        of the choice that it is."""
+        changed, at = False, 0
+        while time.monotonic() < self.stop:
+            tokens = self.split()
+            while at < len(tokens) and tokens[at] not in "([":
+                at += 1
+            if at >= len(tokens):
+                break
+            end, depth, marks = at, 0, {}
+            while end < len(tokens):
+                depth += (tokens[end] in "([") - (tokens[end] in ")]")
+                if depth == 1 and tokens[end] in ("then", "else"):
+                    marks.setdefault(tokens[end], end)
+                if depth == 0:
+                    break
+                end += 1
+            before, after = tokens[:at], tokens[end + 1:]
+            inside = tokens[at + 1:end]
+            tries = [["1.0"], ["1"], [], inside]
+            if "then" in marks and "else" in marks:
+                tries += [tokens[marks["then"] + 1:marks["else"]],
+                          tokens[marks["else"] + 1:end]]
+            for middle in tries:
+                if len(middle) < end + 1 - at and self.attempt(
+                        "".join(before + middle + after),
+                        self.best["args"]):
+                    changed = True
+                    break
+            else:
+                at += 1
+        return changed
 
     def drop_tokens(self):
         changed, size = False, 16
@@ -103,12 +138,30 @@ class Shrinker:
                 tokens = self.split()
                 if at >= len(tokens) or time.monotonic() > self.stop:
                     break
+                gone = "".join(tokens[at:at + size])
                 text = "".join(tokens[:at] + tokens[at + size:])
-                if self.attempt(text, self.best["args"]):
+                if gone.strip() not in ("", "export") and self.attempt(text, self.best["args"]):
                     changed = True
                 else:
                     at += 1
             size //= 2
+        return changed
+
+    def drop_results(self):
+        """A result with every line that mentions its name first."""
+        changed = False
+        for name in list(self.best["results"]):
+            text = self.best["source_text"]
+            m = re.search(r"-> \((.*)\) \{", text)
+            if not m or "," not in m.group(1):
+                continue
+            inside = re.sub(r"(, )?\b%s: \w+(\[[^\]]*\])?" % re.escape(name),
+                            "", m.group(1), 1)
+            inside = re.sub("^, ", "", inside)
+            lines = (text[:m.start(1)] + inside + text[m.end(1):]).split("\n")
+            lines = [x for x in lines
+                     if not re.match(r"\s*(var )?%s\b" % re.escape(name), x)]
+            changed |= self.attempt("\n".join(lines), self.best["args"])
         return changed
 
     def drop_arguments(self):
@@ -181,9 +234,11 @@ class Shrinker:
             return None
         changed = True
         while changed and time.monotonic() < self.stop:
-            changed = self.drop_lines()
+            changed = self.drop_results()
+            changed |= self.drop_lines()
             changed |= self.lower_dims()
             changed |= self.drop_arguments()
+            changed |= self.simplify_groups()
             changed |= self.drop_tokens()
         self.plain_inputs()
         return self.best
