@@ -140,7 +140,8 @@ class Shrinker:
                     break
                 gone = "".join(tokens[at:at + size])
                 text = "".join(tokens[:at] + tokens[at + size:])
-                if gone.strip() not in ("", "export") and self.attempt(text, self.best["args"]):
+                if gone.strip() not in ("", "export") and self.attempt(
+                        text, self.best["args"]):
                     changed = True
                 else:
                     at += 1
