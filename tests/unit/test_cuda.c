@@ -2,7 +2,7 @@
    interpreter of the kernel IR, with equal bits. */
 #include "kir_cuda_lab.h"
 
-/* ---- lanes ---------------------------------------------------------------- */
+/* ---- lanes -------------------------------------------------------------- */
 
 GPU_TEST(test_masks) {
   static const char text[] =
@@ -93,7 +93,7 @@ GPU_TEST(test_odd_lanes) {
   gpu_check(task, state, text, DIMS(5));
 }
 
-/* ---- folds and rows ------------------------------------------------------- */
+/* ---- folds and rows ----------------------------------------------------- */
 
 GPU_TEST(test_folds) {
   static const char text[] =
@@ -156,7 +156,7 @@ GPU_TEST(test_exchanged_rows) {
   gpu_check(task, state, text, DIMS(6));
 }
 
-/* ---- memory --------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------- */
 
 /* Scalars that follow each other, and rows between them and lanes. */
 GPU_TEST(test_order) {
@@ -235,7 +235,7 @@ GPU_TEST(test_guards) {
   gpu_check(task, state, text, DIMS(50));
 }
 
-/* ---- numbers -------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------ */
 
 GPU_TEST(test_integers) {
   static const char text[] =
@@ -260,7 +260,7 @@ GPU_TEST(test_integers) {
   gpu_check(task, state, text, DIMS(0));
 }
 
-/* ---- text ----------------------------------------------------------------- */
+/* ---- text --------------------------------------------------------------- */
 
 /* Fixed text: no device is needed. */
 TASK_TEST(test_text) {
