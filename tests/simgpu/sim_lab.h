@@ -259,18 +259,19 @@ static inline void lab_text(char *out, size_t bytes, const char *body) {
            body, "\nst.global.b64 [%s4], %r64; ret; }\n");
 }
 
-static inline void lab_run(lab_t *lab, const char *body, const uint64_t *a,
-                           const uint64_t *b, const uint64_t *c,
-                           uint64_t *out) {
+/* count: a multiple of 128 */
+static inline void lab_run_n(lab_t *lab, const char *body, const uint64_t *a,
+                             const uint64_t *b, const uint64_t *c,
+                             uint64_t *out, size_t count) {
   char text[8192];
   lab_text(text, sizeof text, body);
   rcuda_module_t *m = lab_load(lab, text);
-  size_t bytes = LAB_LANES * sizeof *a;
+  size_t bytes = count * sizeof *a;
   uint64_t pa = lab_copy_in(lab, a, bytes), pb = lab_copy_in(lab, b, bytes);
   uint64_t pc = lab_copy_in(lab, c, bytes), pd = lab_alloc(lab, bytes);
   void *params[] = {&pa, &pb, &pc, &pd};
-  int code = lab_launch(lab, lab_func(lab, m, "k"), LAB_LANES / 128, 128, 0,
-                        params);
+  int code = lab_launch(lab, lab_func(lab, m, "k"),
+                        (unsigned)(count / 128), 128, 0, params);
   if (code) {
     char report[2048];
     fail_msg("%s: result %d %s", body, code,
@@ -282,6 +283,12 @@ static inline void lab_run(lab_t *lab, const char *body, const uint64_t *a,
   lab->cuMemFree_v2(pc);
   lab->cuMemFree_v2(pd);
   lab->cuModuleUnload(m);
+}
+
+static inline void lab_run(lab_t *lab, const char *body, const uint64_t *a,
+                           const uint64_t *b, const uint64_t *c,
+                           uint64_t *out) {
+  lab_run_n(lab, body, a, b, c, out, LAB_LANES);
 }
 
 /* Inputs of a case: raw bits for integers, or floating-point values. */
