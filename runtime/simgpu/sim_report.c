@@ -151,7 +151,8 @@ SIM_EXPORT size_t simgpu_counters_get(size_t index, char *out,
   return n;
 }
 
-/* Forgets findings and counters; objects and memory stay. */
+/* Forgets findings and counters and numbers launches from 1 again, which
+   repeats their schedules; objects and memory stay. */
 SIM_EXPORT void simgpu_reset(void) {
   if (sim_enter("simgpu_reset", false)) return;
   sim_state_t *s = sim_state();
@@ -160,5 +161,6 @@ SIM_EXPORT void simgpu_reset(void) {
   free(s->records);
   s->records = NULL;
   s->record_count = s->record_capacity = 0;
+  s->launches = 0;
   sim_leave(0);
 }
