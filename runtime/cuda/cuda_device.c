@@ -31,7 +31,9 @@ _Noreturn void rcuda_fail(rcuda_gpu_t *d, td_task_t *task, int code,
                 name != NULL ? name : "no name", code);
   size_t count = d->report_count != NULL ? d->report_count() : 0;
   for (size_t i = 0; i < count && i < MOST_REPORTS; i++) {
-    td_buf_printf(&out, "\n%s", d->report_get(i));
+    char finding[1024];
+    (void)d->report_text(i, finding, sizeof finding);
+    td_buf_printf(&out, "\n%s", finding);
   }
   const char *message = td_buf_finish(&out, &task->arena);
   bool is_memory = code == RCUDA_OUT_OF_MEMORY;
@@ -270,9 +272,9 @@ static bool configure(td_task_t *task, rcuda_gpu_t *d, const char *items) {
   memcpy(&set, &at, sizeof at);
   at = td_os_dlsym(d->driver.library, RCUDA_SIM_REPORT_COUNT);
   memcpy(&d->report_count, &at, sizeof at);
-  at = td_os_dlsym(d->driver.library, RCUDA_SIM_REPORT_GET);
-  memcpy(&d->report_get, &at, sizeof at);
-  if (d->report_get == NULL) d->report_count = NULL;
+  at = td_os_dlsym(d->driver.library, RCUDA_SIM_REPORT_TEXT);
+  memcpy(&d->report_text, &at, sizeof at);
+  if (d->report_text == NULL) d->report_count = NULL;
   if (items == NULL) return true;
   if (set != NULL && set(items) == 0) return true;
   td_diag(task, TD_B04, TD_NO_LOC, "%s does not take \"%s\"", d->driver.path,

@@ -9,8 +9,8 @@ typedef struct rcuda_gpu {
   hal_device_t base;
   tdsl_allocator_t allocator;
   rcuda_driver_t driver;
-  rcuda_sim_report_count_t report_count; /* NULL: a real driver */
-  rcuda_sim_report_get_t report_get;
+  rcuda_sim_count_t report_count; /* NULL: a real driver */
+  rcuda_sim_get_t report_text;
   rcuda_device_t ordinal;
   char name[128];
   uint32_t sm, sm_count;

@@ -296,8 +296,8 @@ typedef enum rcuda_tensor_type_t {
 
 /* What a simulated driver exports besides: settings, before cuInit, as a list
    of items like "model:h100,devices:2,seed:7" (0: taken); what its checks
-   have found so far, and the counters of each launch, as lines of JSON. A
-   getter copies as much as fits, ends it with a NUL, and returns the length
+   have found so far, and the counters of each launch, as lines of JSON (or,
+   of the findings, as text for people). A getter copies as much as fits, ends it with a NUL, and returns the length
    of the whole. Looked up, never linked. */
 typedef int (*rcuda_sim_configure_t)(const char *items);
 typedef size_t (*rcuda_sim_count_t)(void);
@@ -306,6 +306,7 @@ typedef void (*rcuda_sim_reset_t)(void);
 #define RCUDA_SIM_CONFIGURE      "simgpu_configure"
 #define RCUDA_SIM_REPORT_COUNT   "simgpu_report_count"   /* count */
 #define RCUDA_SIM_REPORT_GET     "simgpu_report_get"     /* get */
+#define RCUDA_SIM_REPORT_TEXT    "simgpu_report_text"    /* get, to read */
 #define RCUDA_SIM_COUNTERS_COUNT "simgpu_counters_count" /* count */
 #define RCUDA_SIM_COUNTERS_GET   "simgpu_counters_get"   /* get */
 #define RCUDA_SIM_RESET          "simgpu_reset"

@@ -151,6 +151,7 @@ const char *simgpu_version(void);
 int simgpu_configure(const char *text);
 size_t simgpu_report_count(void);
 size_t simgpu_report_get(size_t index, char *out, size_t bytes);
+size_t simgpu_report_text(size_t index, char *out, size_t bytes);
 size_t simgpu_counters_count(void);
 size_t simgpu_counters_get(size_t index, char *out, size_t bytes);
 void simgpu_reset(void);

@@ -64,7 +64,8 @@ SIM_EXPORT size_t simgpu_report_count(void) {
   return n;
 }
 
-SIM_EXPORT size_t simgpu_report_get(size_t index, char *out, size_t bytes) {
+static size_t give_finding(size_t index, char *out, size_t bytes,
+                           bool is_text) {
   if (sim_enter("simgpu_report_get", false)) return 0;
   sim_state_t *s = sim_state();
   char storage[2048];
@@ -72,11 +73,21 @@ SIM_EXPORT size_t simgpu_report_get(size_t index, char *out, size_t bytes) {
   size_t n = 0;
   td_buf_init_fixed(&buf, storage, sizeof storage);
   if (index < s->report.count) {
-    sim_finding_json(&buf, &s->report.list[index], &s->options);
+    const sim_finding_t *f = &s->report.list[index];
+    (is_text ? sim_finding_text : sim_finding_json)(&buf, f, &s->options);
     n = give(&buf, out, bytes);
   }
   sim_leave(0);
   return n;
+}
+
+SIM_EXPORT size_t simgpu_report_get(size_t index, char *out, size_t bytes) {
+  return give_finding(index, out, bytes, false);
+}
+
+/* The same for people to read. */
+SIM_EXPORT size_t simgpu_report_text(size_t index, char *out, size_t bytes) {
+  return give_finding(index, out, bytes, true);
 }
 
 /* -- counters -- */
