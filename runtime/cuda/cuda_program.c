@@ -74,7 +74,7 @@ static bool compile_modules(rcuda_gpu_t *d, td_task_t *task,
         .text = td_arena_strndup(&arena, module->data, module->bytes),
         .name = module->name,
         .arch = module->target,
-        .has_lines = d->report_get != NULL,
+        .has_lines = d->report_text != NULL,
         .plan = plan};
     if (!rcuda_compile(task, &arena, nvrtc, &source, &code) ||
         !load_module(d, task, module, &code, &p->modules[m])) {
