@@ -297,8 +297,9 @@ typedef enum rcuda_tensor_type_t {
 /* What a simulated driver exports besides: settings, before cuInit, as a list
    of items like "model:h100,devices:2,seed:7" (0: taken); what its checks
    have found so far, and the counters of each launch, as lines of JSON (or,
-   of the findings, as text for people). A getter copies as much as fits, ends it with a NUL, and returns the length
-   of the whole. Looked up, never linked. */
+   of the findings, as text for people). A getter copies as much as fits,
+   ends it with a NUL, and returns the length of the whole. Looked up, never
+   linked. */
 typedef int (*rcuda_sim_configure_t)(const char *items);
 typedef size_t (*rcuda_sim_count_t)(void);
 typedef size_t (*rcuda_sim_get_t)(size_t index, char *out, size_t bytes);
