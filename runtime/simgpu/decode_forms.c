@@ -434,6 +434,15 @@ static bool form_cvta(sim_decoder_t *d) {
   return true;
 }
 
+static bool form_isspacep(sim_decoder_t *d) {
+  if (!count_is(d, 2, 2)) return false;
+  sim_slot(d, 0, sim_dest(d, sim_operand(d, 0), PTX_PRED));
+  d->ins.writes |= SIM_WRITES_D;
+  sim_slot(d, 1, sim_loose(d, sim_operand(d, 1), PTX_U64));
+  d->ins.space = (uint8_t)space_of(d);
+  return true;
+}
+
 static bool form_policy(sim_decoder_t *d) {
   if (!count_is(d, 1, 3)) return false;
   sim_slot(d, 0, sim_dest(d, sim_operand(d, 0), PTX_B64));
@@ -625,7 +634,8 @@ bool sim_decode_form(sim_decoder_t *d, const char *name) {
       {"bra", form_bra},     {"brx", form_brx},       {"call", form_call},
       {"ret", form_ret},     {"shfl", form_shfl},     {"vote", form_vote},
       {"match", form_match}, {"elect", form_elect},   {"bar", form_bar},
-      {"barred", form_barred}, {"none", form_none}};
+      {"barred", form_barred}, {"none", form_none},
+      {"isspacep", form_isspacep}};
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     if (strcmp(forms[i].name, name) == 0) return forms[i].fn(d);
   }

@@ -377,7 +377,7 @@ SIM_DEF(bar_red) {
   if (i->mods & SIM_MOD_NEG_C) p = ~p;
   p &= m;
   sim_barrier_t *b = &w->cta->barriers[id];
-  if (b->expected == 0) b->reduction = i->sub == SIM_ATOM_AND ? 1 : 0;
+  if (b->kind == 0) b->reduction = i->sub == SIM_ATOM_AND ? 1 : 0;
   if (i->sub == SIM_ATOM_ADD)
     b->reduction += (uint32_t)__builtin_popcount(p);
   else if (i->sub == SIM_ATOM_AND)
