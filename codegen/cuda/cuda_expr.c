@@ -146,6 +146,7 @@ static const char *int_binary(cgc_t *g, const kir_expr_t *e, const char *a,
     }
     default: return binary_text(g, operator_of(e->op), a, b);
   }
+  if (e->op != KIR_X_MUL && tb->is_const && tb->value == 0) return a;
   if (!t->is_wild) return binary_text(g, operator_of(e->op), a, b);
   return F("%s(%s, %s)", cgc_call(g, h), cgc_bare(g, a), cgc_bare(g, b));
 }

@@ -101,7 +101,9 @@ typedef struct cgc {
   td_map_t *counts;         /* kir_expr_t* -> times used, as a number */
   td_map_t *traits;
   kir_walker_t trait_walker;
-  cgc_touch_t *pending;     /* by buffer, since the last __syncwarp */
+  cgc_touch_t *pending;     /* by buffer, since the last __syncwarp: ahead of
+                               this place */
+  cgc_touch_t *carried;     /* the same, by iterations before this one */
   uint32_t depth;
 } cgc_t;
 
@@ -187,6 +189,9 @@ bool cgc_conflict(const cgc_t *g, const cgc_touch_t *before,
 void cgc_add_touches(const cgc_t *g, cgc_touch_t *to, const cgc_touch_t *from);
 /* __syncwarp if what comes could meet what was done since the last one. */
 void cgc_sync_before(cgc_t *g, const cgc_touch_t *next);
+/* The same for what was done ahead of a loop; then `inside` counts as done by
+ * iterations before. */
+void cgc_sync_loop(cgc_t *g, const cgc_touch_t *inside);
 
 /* ---- cuda_stmt.c ---- */
 void cgc_block(cgc_t *g, const kir_block_t *block);

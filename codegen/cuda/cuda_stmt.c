@@ -63,6 +63,18 @@ static uint64_t copies(const kir_block_t *block) {
   return sum;
 }
 
+static cgc_touch_t *copy_of(cgc_t *g, const cgc_touch_t *t) {
+  cgc_touch_t *copy = cgc_touches(g);
+  cgc_add_touches(g, copy, t);
+  return copy;
+}
+
+/* The loop is gone through at least once. */
+static bool is_entered(cgc_t *g, const kir_stmt_t *s) {
+  const cgc_trait_t *lo = cgc_trait(g, s->lo), *hi = cgc_trait(g, s->hi);
+  return lo->is_const && hi->is_const && lo->value < hi->value;
+}
+
 static void counted_loop(cgc_t *g, const kir_stmt_t *s) {
   cgc_touch_t *bounds = cgc_touches(g);
   cgc_touch_expr(g, s->lo, CGC_BY_ANY, bounds);
@@ -76,7 +88,9 @@ static void counted_loop(cgc_t *g, const kir_stmt_t *s) {
    * the iteration before counts as well */
   cgc_touch_t *inside = cgc_touches(g);
   cgc_touch_stmt(g, s, inside);
-  cgc_sync_before(g, inside);
+  cgc_sync_loop(g, inside);
+  cgc_touch_t *pending = copy_of(g, g->pending);
+  cgc_touch_t *carried = copy_of(g, g->carried);
   if (s->loop == KIR_LOOP_UNROLL) {
     uint64_t span = (uint64_t)(s->hi->u.i64 - s->lo->u.i64);
     uint64_t times = span / (uint64_t)s->step + 1;
@@ -90,15 +104,12 @@ static void counted_loop(cgc_t *g, const kir_stmt_t *s) {
           step);
   cgc_block(g, &s->body);
   cg_close(&g->text, "}");
+  if (is_entered(g, s)) return;
+  cgc_add_touches(g, g->pending, pending);
+  cgc_add_touches(g, g->carried, carried);
 }
 
 /* ---- conditions and stores ----------------------------------------------- */
-
-static cgc_touch_t *copy_of(cgc_t *g, const cgc_touch_t *t) {
-  cgc_touch_t *copy = cgc_touches(g);
-  cgc_add_touches(g, copy, t);
-  return copy;
-}
 
 static void emit_if(cgc_t *g, const kir_stmt_t *s) {
   cgc_touch_t *own = cgc_touches(g);
@@ -106,19 +117,22 @@ static void emit_if(cgc_t *g, const kir_stmt_t *s) {
   cgc_sync_before(g, own);
   cgc_begin_stmt(g, s);
   const char *c = cgc_bare(g, cgc_expr(g, s->mask));
+  size_t bytes = g->buffer_list.length * sizeof *own;
   cgc_touch_t *before = copy_of(g, g->pending);
+  cgc_touch_t *carried = copy_of(g, g->carried);
   cg_open(&g->text, "if (%s) {", c);
   cgc_block(g, &s->body);
+  /* afterwards either arm may have been gone through */
   cgc_touch_t *after = copy_of(g, g->pending);
+  memcpy(g->pending, before, bytes);
+  memcpy(g->carried, carried, bytes);
   if (s->orelse.length > 0) {
-    memcpy(g->pending, before, g->buffer_list.length * sizeof *before);
     g->text.indent--;
     cg_open(&g->text, "} else {");
     cgc_block(g, &s->orelse);
-  } else {
-    cgc_add_touches(g, after, before);
   }
   cgc_add_touches(g, g->pending, after);
+  cgc_add_touches(g, g->carried, carried);
   cg_close(&g->text, "}");
 }
 

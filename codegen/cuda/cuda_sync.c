@@ -3,7 +3,9 @@
  * Threads of a warp need not run in step.  Two accesses of one buffer, one of
  * them a store, need a __syncwarp in between unless one thread makes both:
  * thread 0 in scalar code, or the thread that the last subscript names.
- * `pending` holds what was touched since the last __syncwarp. */
+ * `pending` holds what was touched since the last __syncwarp on the way here,
+ * `carried` what iterations before may have touched.  What comes ahead of a
+ * loop is waited for ahead of it. */
 #include "codegen/cuda/cuda_impl.h"
 
 cgc_touch_t *cgc_touches(cgc_t *g) {
@@ -101,12 +103,23 @@ void cgc_add_touches(const cgc_t *g, cgc_touch_t *to,
   }
 }
 
+static void put_sync(cgc_t *g) {
+  size_t bytes = g->buffer_list.length * sizeof *g->pending;
+  cg_line(&g->text, "__syncwarp();");
+  memset(g->pending, 0, bytes);
+  memset(g->carried, 0, bytes);
+}
+
 void cgc_sync_before(cgc_t *g, const cgc_touch_t *next) {
   if (!g->is_warp) return;
-  if (cgc_conflict(g, g->pending, next)) {
-    cg_line(&g->text, "__syncwarp();");
-    memset(g->pending, 0,
-           g->buffer_list.length * sizeof *g->pending);
+  if (cgc_conflict(g, g->pending, next) || cgc_conflict(g, g->carried, next)) {
+    put_sync(g);
   }
   cgc_add_touches(g, g->pending, next);
+}
+
+void cgc_sync_loop(cgc_t *g, const cgc_touch_t *inside) {
+  if (!g->is_warp) return;
+  if (cgc_conflict(g, g->pending, inside)) put_sync(g);
+  cgc_add_touches(g, g->carried, inside);
 }

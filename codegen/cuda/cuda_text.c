@@ -162,12 +162,13 @@ static const kir_block_t *block_vars(cgc_t *g) {
 /* A worker's iterations share its scratch, and nothing else. */
 static void seed_pending(cgc_t *g, const kir_block_t *body) {
   g->pending = cgc_touches(g);
+  g->carried = cgc_touches(g);
   for (size_t i = 0; i < body->length; i++) {
-    cgc_touch_stmt(g, body->data[i], g->pending);
+    cgc_touch_stmt(g, body->data[i], g->carried);
   }
   for (size_t i = 0; i < g->buffer_list.length; i++) {
     if (g->buffer_list.data[i]->place != CGC_PARAM) continue;
-    g->pending[i] = (cgc_touch_t){0, 0};
+    g->carried[i] = (cgc_touch_t){0, 0};
   }
 }
 
