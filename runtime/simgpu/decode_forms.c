@@ -635,7 +635,8 @@ bool sim_decode_form(sim_decoder_t *d, const char *name) {
       {"ret", form_ret},     {"shfl", form_shfl},     {"vote", form_vote},
       {"match", form_match}, {"elect", form_elect},   {"bar", form_bar},
       {"barred", form_barred}, {"none", form_none},
-      {"isspacep", form_isspacep}};
+      {"isspacep", form_isspacep},
+      {"mapa", sim_form_mapa}, {"cluster", sim_form_cluster}};
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     if (strcmp(forms[i].name, name) == 0) return forms[i].fn(d);
   }

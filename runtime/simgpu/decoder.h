@@ -97,6 +97,10 @@ uint32_t sim_part(sim_decoder_t *d, ptx_func_t *func);
 /* Gives a frame variable its place. */
 bool sim_place_local(sim_decoder_t *d, ptx_var_t *var);
 
+/* mapa, getctarank; barrier.cluster. */
+bool sim_form_mapa(sim_decoder_t *d);
+bool sim_form_cluster(sim_decoder_t *d);
+
 /* Runs the function of a "!name" form. */
 bool sim_decode_form(sim_decoder_t *d, const char *name);
 /* The matrix and asynchronous forms. */

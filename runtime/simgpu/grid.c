@@ -139,8 +139,10 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
   w->executed = 0;
   w->sync_clock = 1;
   w->serial = 0;
-  memset(w->clocks, 0, cta->warp_count * sizeof *w->clocks);
-  w->clocks[id] = 1;
+  memset(w->clocks, 0, cta->agent_count * sizeof *w->clocks);
+  w->agent = cta->cluster_rank * cta->warp_count + id;
+  w->clocks[w->agent] = 1;
+  w->cluster_arrived = w->cluster_passed = 0;
   fill_rows(cta, w, is_first);
   if (w->is_tainted) /* what the block before left behind */
     memset(w->u, 0, k->block_bytes / 4 + k->pred_bytes);
@@ -195,13 +197,21 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
                 linear * 1315423911u + launch->number;
   memset(cta->barriers, 0, sizeof cta->barriers);
   memset(cta->barrier_clocks, 0,
-         sizeof *cta->barrier_clocks * SIM_BARRIERS * cta->warp_count);
+         sizeof *cta->barrier_clocks * SIM_BARRIERS * cta->agent_count);
+  memset(cta->cluster_clocks, 0,
+         2 * cta->agent_count * sizeof *cta->cluster_clocks);
+  memset(cta->remote, 0, cta->agent_count * sizeof *cta->remote);
+  sim_race_restart(cta);
   memset(cta->shared, SIM_POISON, cta->shared_bytes);
   memset(cta->shared_defined, 0, cta->shared_bytes);
   for (uint32_t n = 0; n < cta->warp_count; n++)
     start_warp(cta, n, is_first);
   cta->worker->counters[SIM_COUNTER_CTAS]++;
   cta->worker->counters[SIM_COUNTER_WARPS] += cta->warp_count;
+}
+
+static uint32_t cluster_size(const sim_launch_t *launch) {
+  return launch->cluster[0] * launch->cluster[1] * launch->cluster[2];
 }
 
 /* Partial barriers order some warps and not others: tags cannot say that. */
@@ -213,9 +223,10 @@ static bool uses_records(const sim_kernel_t *k) {
 static uint64_t cta_bytes(const sim_launch_t *launch) {
   const sim_kernel_t *k = launch->kernel;
   uint64_t warps = (launch->threads + 31) / 32;
+  uint64_t agents = warps * cluster_size(launch);
   uint64_t a_warp = sizeof(sim_warp_t) + k->block_bytes +
                     k->block_bytes / 4 + k->pred_bytes +
-                    (uint64_t)k->local_bytes * 64 + warps * 4 + 1024;
+                    (uint64_t)k->local_bytes * 64 + agents * 4 + 1024;
   uint64_t shared = launch->shared_end + 64u;
   uint64_t races = launch->options->checks & SIM_CHECK_RACE
                        ? (shared / 4 + 1) *
@@ -223,7 +234,7 @@ static uint64_t cta_bytes(const sim_launch_t *launch) {
                                               : sizeof(uint64_t))
                        : 0;
   return sizeof(sim_cta_t) + warps * a_warp + shared * 2 + races +
-         SIM_BARRIERS * warps * 4 + 4096;
+         (SIM_BARRIERS + 3) * agents * 4 + 4096;
 }
 
 static void *take(uint8_t **at, size_t bytes) {
@@ -235,6 +246,7 @@ static void *take(uint8_t **at, size_t bytes) {
 static void free_cta(sim_cta_t *cta) {
   if (!cta) return;
   for (uint32_t n = 0; n < cta->warp_count; n++) free(cta->warps[n].stack);
+  free(cta->vectors.data);
   free(cta->blocks);
 }
 
@@ -256,7 +268,11 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
   cta->shared_bytes = launch->shared_end;
   cta->shared = take(&at, cta->shared_bytes);
   cta->shared_defined = take(&at, cta->shared_bytes);
-  cta->barrier_clocks = take(&at, SIM_BARRIERS * warps * 4);
+  uint32_t agents = warps * cluster_size(launch);
+  cta->agent_count = agents;
+  cta->barrier_clocks = take(&at, (size_t)SIM_BARRIERS * agents * 4);
+  cta->cluster_clocks = take(&at, (size_t)agents * 8);
+  cta->remote = take(&at, (size_t)agents * 4);
   if ((launch->options->checks & SIM_CHECK_RACE) && uses_records(k))
     cta->races =
         take(&at, (cta->shared_bytes / 4 + 1) * sizeof *cta->races);
@@ -269,7 +285,7 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
     w->worker = worker;
     w->r = take(&at, k->block_bytes);
     w->u = take(&at, k->block_bytes / 4 + k->pred_bytes);
-    w->clocks = take(&at, warps * sizeof *w->clocks);
+    w->clocks = take(&at, agents * sizeof *w->clocks);
     w->local = take(&at, (size_t)k->local_bytes * 32);
     w->local_defined = take(&at, (size_t)k->local_bytes * 32);
     w->stack_capacity = 16;
@@ -347,6 +363,12 @@ static const char *waits_for(const sim_warp_t *w, char *text, size_t bytes) {
   return text;
 }
 
+/* The instruction that blocked the warp. */
+static const sim_ins_t *stopped_at(const sim_warp_t *w) {
+  if (!w->ip) return w->code;
+  return w->state == SIM_WARP_CLUSTER ? w->ip : w->ip - 1;
+}
+
 /* Nothing can run: one finding that tells what the first warps wait for. */
 static void report_hang(sim_cta_t *cta) {
   sim_warp_t *first = NULL;
@@ -357,14 +379,14 @@ static void report_hang(sim_cta_t *cta) {
     sim_warp_t *w = &cta->warps[n];
     if (w->state == SIM_WARP_DONE) continue;
     if (!first) first = w;
-    const sim_ins_t *at = w->ip ? w->ip - 1 : w->code;
+    const sim_ins_t *at = stopped_at(w);
     td_buf_printf(&buf, "%swarp %u waits for %s at PTX line %u",
                   buf.length ? "; " : "", n, waits_for(w, part, sizeof part),
                   at->line);
   }
   if (!first) return;
-  sim_find(first, first->ip ? first->ip - 1 : first->code, SIM_CHECK_HANG,
-           32, PTX_SPACE_REG, 0, 0, "%s", text);
+  sim_find(first, stopped_at(first), SIM_CHECK_HANG, 32, PTX_SPACE_REG, 0, 0,
+           "%s", text);
 }
 
 static bool over_budget(sim_worker_t *worker, sim_cta_t *cta) {
@@ -388,8 +410,7 @@ static bool is_stopped(const sim_worker_t *worker) {
 static void work(void *arg) {
   sim_worker_t *worker = arg;
   sim_launch_t *launch = worker->launch;
-  uint32_t unit = launch->cluster[0] * launch->cluster[1] *
-                  launch->cluster[2];
+  uint32_t unit = cluster_size(launch);
   bool shares = worker->cta_count > unit;
   const sim_options_t *options = launch->options;
   int32_t slice = options->preempt ? (int32_t)options->preempt
@@ -476,8 +497,7 @@ static bool make_worker(sim_worker_t *worker, sim_launch_t *launch,
     if (!worker->ctas[n]) return false;
     worker->cta_count++;
   }
-  uint32_t unit = launch->cluster[0] * launch->cluster[1] *
-                  launch->cluster[2];
+  uint32_t unit = cluster_size(launch);
   for (uint32_t n = 0; n < held; n++) {
     worker->ctas[n]->cluster_count = unit;
     worker->ctas[n]->cluster = &worker->ctas[n / unit * unit];
@@ -509,8 +529,7 @@ static void add_worker(const sim_worker_t *worker, sim_totals_t *out) {
 
 int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
   const sim_kernel_t *k = launch->kernel;
-  uint32_t unit = launch->cluster[0] * launch->cluster[1] *
-                  launch->cluster[2];
+  uint32_t unit = cluster_size(launch);
   uint32_t held = unit, count = 1;
   memset(out, 0, sizeof *out);
   if (k->is_communicating) {

@@ -1,5 +1,9 @@
 #include "runtime/simgpu/race.h"
 
+#include <stdlib.h>
+
+#define SIM_AGENT_MANY UINT32_MAX
+
 /* -- barriers -- */
 
 void sim_new_stamp(sim_cta_t *cta) {
@@ -34,8 +38,8 @@ static bool is_complete(const sim_cta_t *cta, const sim_barrier_t *b) {
 
 static void complete(sim_cta_t *cta, uint32_t id) {
   sim_barrier_t *b = &cta->barriers[id];
-  uint32_t n = cta->warp_count;
-  uint32_t *clocks = cta->barrier_clocks + (size_t)id * n;
+  uint32_t n = cta->warp_count, agents = cta->agent_count;
+  uint32_t *clocks = cta->barrier_clocks + (size_t)id * agents;
   bool everyone = true;
   for (uint32_t k = 0; k < n; k++) {
     sim_warp_t *w = &cta->warps[k];
@@ -43,7 +47,7 @@ static void complete(sim_cta_t *cta, uint32_t id) {
     bool waits = b->waiting >> k & 1;
     everyone = everyone && waits;
     if (!waits) continue;
-    learn(w->clocks, clocks, n);
+    learn(w->clocks, clocks, agents);
     if (w->state == SIM_WARP_BARRIER) w->state = SIM_WARP_READY;
     w->sync_clock++;
     deliver(w, w->ip - 1, b->reduction);
@@ -52,7 +56,7 @@ static void complete(sim_cta_t *cta, uint32_t id) {
     cta->epoch++;
     sim_new_stamp(cta);
   }
-  memset(clocks, 0, n * sizeof *clocks);
+  memset(clocks, 0, agents * sizeof *clocks);
   memset(b, 0, sizeof *b);
 }
 
@@ -84,9 +88,9 @@ const sim_ins_t *sim_barrier_join(sim_warp_t *w, const sim_ins_t *ins,
   }
   b->joined |= me;
   b->arrived += 32;
-  learn(cta->barrier_clocks + (size_t)id * cta->warp_count, w->clocks,
-        cta->warp_count);
-  w->clocks[w->id]++;
+  learn(cta->barrier_clocks + (size_t)id * cta->agent_count, w->clocks,
+        cta->agent_count);
+  w->clocks[w->agent]++;
   if (waits) {
     b->waiting |= me;
     w->state = SIM_WARP_BARRIER;
@@ -108,11 +112,11 @@ void sim_barrier_exit(sim_warp_t *w) {
 
 /* -- races -- */
 
-
 static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
                    uint32_t offset, uint32_t bytes, const char *what,
-                   uint32_t other, uint32_t warp, uint32_t other_lane) {
-  bool same_warp = warp == w->id;
+                   uint32_t other, uint32_t agent, uint32_t other_lane) {
+  uint32_t warps = w->cta->warp_count;
+  bool many = agent == SIM_AGENT_MANY, same_warp = agent == w->agent;
   if (other >= w->cta->launch->kernel->code_count) other = 0;
   uint32_t start = w->cta->launch->shared_start;
   const sim_kernel_t *k = w->cta->launch->kernel;
@@ -125,22 +129,116 @@ static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
     td_buf_printf(&buf, "%s:%u", file, k->module->locs.data[o->loc].line);
   else
     td_buf_printf(&buf, "PTX line %u", o->line);
+  char who[64];
+  td_buf_init_fixed(&buf, who, sizeof who);
+  if (many)
+    td_buf_puts(&buf, "several warps, among them one's");
+  else
+    td_buf_printf(&buf, "warp %u", agent % warps);
+  if (!many && w->cta->cluster_count > 1)
+    td_buf_printf(&buf, " of CTA %u of the cluster", agent / warps);
   return sim_find(w, ins,
                   same_warp ? SIM_CHECK_RACE_WARP : SIM_CHECK_RACE_SHARED,
                   lane, PTX_SPACE_SHARED, offset - start, bytes,
-                  "%s by %s %u lane %u (%.*s, %s) is not ordered before",
-                  what, warp == SIM_TAG_MANY_WARPS ? "several warps, among"
-                                                   : "warp",
-                  warp == SIM_TAG_MANY_WARPS ? 0 : warp, other_lane & 31,
-                  TD_STR_ARG(k->names.data[o->name]), place);
+                  "%s by %s lane %u (%.*s, %s) is not ordered before", what,
+                  who, other_lane & 31, TD_STR_ARG(k->names.data[o->name]),
+                  place);
 }
 
-bool sim_race_access(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
-                     uint32_t offset, uint32_t bytes, bool is_write,
-                     bool is_atomic) {
-  sim_cta_t *cta = w->cta;
+/* -- vectors: the clocks of all agents that read a word since its write -- */
+
+void sim_race_restart(sim_cta_t *cta) {
+  cta->vectors.count = cta->vectors.count ? 1 : 0;
+  cta->vectors.free_list = 0;
+}
+
+static uint32_t *vector_at(const sim_cta_t *cta, uint32_t index) {
+  return cta->vectors.data + (size_t)index * cta->agent_count;
+}
+
+/* A vector of zeros; 0 if the host has no memory, which loses readers. */
+static uint32_t vector_new(sim_cta_t *cta) {
+  sim_vectors_t *v = &cta->vectors;
+  uint32_t index = v->free_list;
+  size_t row = cta->agent_count * sizeof *v->data;
+  if (index) {
+    v->free_list = vector_at(cta, index)[0];
+  } else {
+    if (v->count == v->capacity) {
+      uint32_t capacity = v->capacity ? v->capacity * 2 : 64;
+      uint32_t *data = realloc(v->data, capacity * row);
+      if (!data) return 0;
+      v->data = data;
+      v->capacity = capacity;
+    }
+    if (v->count == 0) v->count = 1;
+    index = v->count++;
+  }
+  memset(vector_at(cta, index), 0, row);
+  return index;
+}
+
+static void vector_drop(sim_cta_t *cta, sim_race_word_t *r) {
+  if (!r->read_vector) return;
+  vector_at(cta, r->read_vector)[0] = cta->vectors.free_list;
+  cta->vectors.free_list = r->read_vector;
+  r->read_vector = 0;
+}
+
+/* Adds a read; reads that are ordered before it need no memory. */
+static void add_read(sim_warp_t *w, sim_cta_t *cta, sim_race_word_t *r,
+                     uint32_t lane, uint32_t line, uint8_t mask) {
+  uint32_t now = w->clocks[w->agent], me = w->agent;
+  bool fresh = !r->read_clock ||
+               (cta->cluster_count == 1 && r->read_epoch != cta->epoch);
+  if (!fresh && !r->read_vector && r->read_agent != me)
+    fresh = w->clocks[r->read_agent] >= r->read_clock;
+  if (fresh) {
+    vector_drop(cta, r);
+    r->read_bytes = 0;
+  }
+  bool same = !fresh && r->read_agent == me && r->read_sync == w->sync_clock &&
+              r->read_clock == now;
+  if (!fresh && !r->read_vector && r->read_agent != me) {
+    r->read_vector = vector_new(cta);
+    if (r->read_vector)
+      vector_at(cta, r->read_vector)[r->read_agent] = r->read_clock;
+  }
+  if (r->read_vector) vector_at(cta, r->read_vector)[me] = now;
+  r->read_lane =
+      (uint8_t)(same && r->read_lane != lane ? SIM_TAG_MANY_LANES : lane);
+  r->read_agent = (uint16_t)me;
+  r->read_clock = now;
+  r->read_sync = w->sync_clock;
+  r->read_line = line;
+  r->read_epoch = cta->epoch;
+  r->read_bytes |= mask;
+}
+
+/* An agent whose read is not ordered before what the warp does now, or
+   UINT32_MAX. */
+static uint32_t unordered_reader(const sim_warp_t *w, const sim_cta_t *cta,
+                                 const sim_race_word_t *r, uint32_t lane,
+                                 bool is_atomic) {
+  uint32_t me = w->agent;
+  if (r->read_agent != me) {
+    if (w->clocks[r->read_agent] < r->read_clock) return r->read_agent;
+  } else if (r->read_lane != lane && r->read_clock == w->clocks[me] &&
+             r->read_sync == w->sync_clock && !is_atomic) {
+    return me;
+  }
+  if (!r->read_vector) return UINT32_MAX;
+  const uint32_t *v = vector_at(cta, r->read_vector);
+  for (uint32_t a = 0; a < cta->agent_count; a++)
+    if (v[a] > w->clocks[a] && a != me) return a;
+  return UINT32_MAX;
+}
+
+bool sim_race_access_in(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
+                        uint32_t lane, uint32_t offset, uint32_t bytes,
+                        bool is_write, bool is_atomic) {
   uint32_t end = offset + bytes;
-  uint32_t now = w->clocks[w->id], me = w->id;
+  uint32_t now = w->clocks[w->agent], me = w->agent;
   uint32_t line = (uint32_t)(ins - w->code);
   for (uint32_t word = offset / 4; word * 4 < end; word++) {
     sim_race_word_t *r = &cta->races[word];
@@ -154,69 +252,39 @@ bool sim_race_access(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
     if (r->write_clock && (r->write_bytes & mask) &&
         !(is_atomic && r->is_atomic)) {
       bool ordered =
-          r->write_warp != me
-              ? w->clocks[r->write_warp] >= r->write_clock
+          r->write_agent != me
+              ? w->clocks[r->write_agent] >= r->write_clock
               : r->write_lane == lane || r->write_clock < now ||
                     r->write_sync != w->sync_clock ||
                     r->serial == w->serial;
       if (!ordered &&
           !report(w, ins, lane, offset, bytes, "a write", r->write_line,
-                  r->write_warp, r->write_lane))
+                  r->write_agent, r->write_lane))
         return false;
     }
     if (!is_write) {
-      if (!r->read_clock || r->read_epoch != cta->epoch) {
-        r->readers = 0;
-        r->read_bytes = 0;
-        r->read_lane = (uint8_t)lane;
-      } else if (r->read_warp == me && r->read_lane != lane &&
-                 r->read_sync == w->sync_clock && r->read_clock == now) {
-        r->read_lane = 32;
-      } else {
-        r->read_lane = (uint8_t)lane;
-      }
-      r->readers |= UINT64_C(1) << me;
-      r->read_warp = (uint16_t)me;
-      r->read_clock = now;
-      r->read_sync = w->sync_clock;
-      r->read_line = line;
-      r->read_epoch = cta->epoch;
-      r->read_bytes |= mask;
+      add_read(w, cta, r, lane, line, mask);
       continue;
     }
     if (r->read_clock && (r->read_bytes & mask)) {
-      bool ordered = true;
-      uint64_t others = r->readers & ~(UINT64_C(1) << me);
-      uint32_t warp = r->read_warp;
-      if (r->read_warp == me)
-        ordered = r->read_lane == lane || r->read_clock < now ||
-                  r->read_sync != w->sync_clock ||
-                  r->read_epoch != cta->epoch || is_atomic;
-      else
-        ordered = w->clocks[r->read_warp] >= r->read_clock;
-      /* without partial barriers, nothing inside an epoch is ordered */
-      if (ordered && others && r->read_epoch == cta->epoch &&
-          !cta->launch->kernel->has_partial_barrier) {
-        ordered = false;
-        warp = (uint32_t)__builtin_ctzll(others);
-      }
-      if (!ordered &&
-          !report(w, ins, lane, offset, bytes, "a read", r->read_line, warp,
+      uint32_t agent = unordered_reader(w, cta, r, lane, is_atomic);
+      if (agent != UINT32_MAX &&
+          !report(w, ins, lane, offset, bytes, "a read", r->read_line, agent,
                   r->read_lane))
         return false;
     }
-    bool again = r->write_warp == me && r->write_clock == now &&
+    bool again = r->write_agent == me && r->write_clock == now &&
                  r->serial == w->serial;
     r->write_bytes = again ? (uint8_t)(r->write_bytes | mask) : mask;
     r->write_clock = now;
     r->write_sync = w->sync_clock;
     r->write_line = line;
-    r->write_warp = (uint16_t)me;
+    r->write_agent = (uint16_t)me;
     r->write_lane = (uint8_t)lane;
     r->serial = w->serial;
     r->is_atomic = is_atomic;
     r->read_clock = 0;
-    r->readers = 0;
+    vector_drop(cta, r);
   }
   return true;
 }
@@ -244,7 +312,11 @@ bool sim_tag_meet(sim_warp_t *w, const sim_ins_t *ins, uint64_t *tag,
   if (old_warp == SIM_TAG_MANY_WARPS && wrote) conflict = false;
   if (conflict && !report(w, ins, lane, offset, size,
                           wrote ? "a write" : "a read",
-                          (uint32_t)(old & 0x3FFFF), old_warp, old_lane))
+                          (uint32_t)(old & 0x3FFFF),
+                          old_warp == SIM_TAG_MANY_WARPS
+                              ? SIM_AGENT_MANY
+                              : w->agent - w->id + old_warp,
+                          old_lane))
     return false;
   if (!writes && wrote) return true; /* the write says more */
   if (writes && !wrote) {

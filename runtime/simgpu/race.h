@@ -36,22 +36,24 @@ bool sim_tag_meet(sim_warp_t *w, const sim_ins_t *ins, uint64_t *tag,
                   uint64_t now, uint32_t lane, uint32_t offset,
                   uint32_t size);
 
-/* What is remembered of a 4-byte word in kernels with partial barriers. */
+/* What is remembered of a 4-byte word in kernels with partial barriers,
+   clusters or asynchronous copies. An agent is a warp of the cluster:
+   rank * warps of a CTA + warp. */
 struct sim_race_word_t {
   uint32_t generation;    /* of the CTA that wrote this record */
   uint32_t write_clock;   /* of the last writer; 0: none */
   uint32_t write_sync;    /* its bar.warp.sync clock */
   uint32_t write_line;    /* code index of the store */
-  uint16_t write_warp;
+  uint16_t write_agent;
   uint8_t write_lane;
   uint8_t write_bytes;    /* mask */
   uint32_t read_clock;    /* of the last reader, 0: none since the write */
   uint32_t read_sync;
   uint32_t read_line;
-  uint16_t read_warp;
+  uint16_t read_agent;
   uint8_t read_lane;      /* 32: several lanes of that warp */
   uint8_t read_bytes;     /* of all readers */
-  uint64_t readers;       /* warps that read since the write */
+  uint32_t read_vector;   /* clocks of all that read unordered, 0: one did */
   uint32_t read_epoch;    /* of the whole CTA when they did */
   uint32_t serial;        /* of the instruction that wrote last */
   bool is_atomic;         /* the last write was an atomic operation */
@@ -68,10 +70,23 @@ void sim_barrier_exit(sim_warp_t *w);
 /* All that went before is ordered: tags of the CTA become void. */
 void sim_new_stamp(sim_cta_t *cta);
 
-/* Judges an access of one lane to shared memory of the CTA; bytes <= 16,
-   aligned. False if a finding ended the launch. */
-bool sim_race_access(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
-                     uint32_t offset, uint32_t bytes, bool is_write,
-                     bool is_atomic);
+/* A CTA starts: its vectors are void. */
+void sim_race_restart(sim_cta_t *cta);
+
+/* Judges an access of one lane to shared memory of a CTA of the warp's
+   cluster that keeps records (cta->races); bytes <= 16, aligned. False if a
+   finding ended the launch. */
+bool sim_race_access_in(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
+                        uint32_t lane, uint32_t offset, uint32_t bytes,
+                        bool is_write, bool is_atomic);
+
+/* The same in the warp's own CTA. */
+static inline bool sim_race_access(sim_warp_t *w, const sim_ins_t *ins,
+                                   uint32_t lane, uint32_t offset,
+                                   uint32_t bytes, bool is_write,
+                                   bool is_atomic) {
+  return sim_race_access_in(w, w->cta, ins, lane, offset, bytes, is_write,
+                            is_atomic);
+}
 
 #endif

@@ -6,7 +6,7 @@
    frame is added for a point that is already the current one, so a loop that
    lanes leave one by one needs no more stack than a loop they leave
    together. */
-#include "runtime/simgpu/warp.h"
+#include "runtime/simgpu/cluster.h"
 
 #include <stdlib.h>
 
@@ -51,6 +51,9 @@ const sim_ins_t *sim_exit_lanes(sim_warp_t *w, const sim_ins_t *ins,
                                 uint32_t mask) {
   w->live &= ~mask;
   w->active &= ~mask;
+  w->ip = ins + 1;
+  if (w->cta->launch->kernel->has_cluster && !sim_cluster_exit(w, ins, mask))
+    return NULL;
   return w->active ? ins + 1 : sim_pop(w);
 }
 

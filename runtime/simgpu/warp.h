@@ -69,7 +69,10 @@ struct sim_warp_t {
   uint64_t executed;     /* instructions, for %clock and the budget */
   uint32_t sync_clock;   /* of bar.warp.sync, for races inside the warp */
   uint32_t serial;       /* of memory instructions, to tell lanes of one */
-  uint32_t *clocks;      /* vector clock: one entry a warp of the CTA */
+  uint32_t *clocks;      /* vector clock: one entry an agent */
+  uint32_t agent;        /* its own: rank of the CTA * warps + id */
+  uint32_t cluster_arrived; /* lanes at the cluster's barrier */
+  uint32_t cluster_passed;  /* lanes whose phase is over, not yet waited */
   sim_async_t *async;    /* pending copies of this warp's lanes, or NULL */
 };
 
@@ -84,6 +87,12 @@ typedef struct sim_barrier_t {
 } sim_barrier_t;
 
 typedef struct sim_race_word_t sim_race_word_t;
+
+/* Vectors of clocks, for words that several agents read; entry 0 is none. */
+typedef struct sim_vectors_t {
+  uint32_t *data; /* capacity * agents */
+  uint32_t count, capacity, free_list;
+} sim_vectors_t;
 
 struct sim_cta_t {
   sim_worker_t *worker;
@@ -100,10 +109,15 @@ struct sim_cta_t {
   uint8_t *shared_defined; /* a byte a byte */
   uint32_t shared_bytes; /* end of what may be accessed */
   sim_race_word_t *races; /* one for each word, or NULL */
+  sim_vectors_t vectors; /* of those words */
   uint64_t *tags;        /* likewise; kernels have one of the two */
   uint32_t stamp;        /* of the last barrier, unlike that of any before */
   uint32_t generation;   /* of the CTA: records of earlier ones are void */
+  uint32_t agent_count;  /* warps of all CTAs of the cluster */
   uint32_t *barrier_clocks; /* what joined each barrier brought along */
+  uint32_t *cluster_clocks; /* of rank 0: what joins the cluster's barrier,
+                               then what the last phase brought along */
+  uint32_t *remote;      /* by agent: clock of its last access from outside */
   uint32_t epoch;        /* number of barriers of the whole CTA so far */
   sim_cta_t **cluster;   /* its CTAs by rank; NULL outside clusters */
   uint32_t cluster_count;

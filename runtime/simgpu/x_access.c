@@ -182,6 +182,35 @@ static bool judge_tags(sim_warp_t *w, const sim_ins_t *i,
   return true;
 }
 
+/* The CTA of an address that names one; out->mask becomes 0 if there is none
+   and the launch may go on. False if it must end. */
+static bool other_cta(sim_warp_t *w, const sim_ins_t *i, uint64_t address,
+                      uint32_t size, sim_access_t *out, sim_cta_t **cta) {
+  uint32_t offset, lane = out->first;
+  sim_cta_t *found = sim_cluster_resolve(w->cta, address, &offset);
+  if (found == w->cta) return true;
+  bool knows = (i->mods & SIM_MOD_CLUSTER) || i->space != PTX_SPACE_SHARED;
+  if (found && knows && !sim_cluster_is_gone(found)) {
+    sim_cluster_touch(w, found);
+    *cta = found;
+    return true;
+  }
+  out->mask = 0;
+  if (!found)
+    return sim_find(w, i, SIM_CHECK_MEM_BOUNDS, lane, PTX_SPACE_SHARED,
+                    address, size, "names no CTA of the cluster of %u",
+                    w->cta->cluster_count);
+  if (!knows)
+    return sim_find(w, i, SIM_CHECK_MEM_SPACE, lane, PTX_SPACE_SHARED,
+                    address, size,
+                    "lies in CTA %u of the cluster, and the instruction "
+                    "reaches its own CTA only",
+                    found->cluster_rank);
+  return sim_find(w, i, SIM_CHECK_CLUSTER_EXIT, lane, PTX_SPACE_SHARED,
+                  address, size, "CTA %u of the cluster has exited",
+                  found->cluster_rank);
+}
+
 bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                        const uint64_t address[32], uint32_t size, char kind,
                        sim_access_t *out) {
@@ -189,21 +218,11 @@ bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   const sim_launch_t *launch = w->worker->launch;
   uint32_t start = launch->shared_start, end = launch->shared_end;
   shape(m, address, size, out);
-  uint32_t rank = (uint32_t)(address[out->first] >> 24) & 0xFF;
-  if (rank && (i->mods & SIM_MOD_CLUSTER) && rank <= cta->cluster_count)
-    cta = cta->cluster[rank - 1];
-  else
-    rank = 0;
+  uint64_t bias = address[out->first] & ~(uint64_t)SIM_OFFSET_MASK;
+  if (bias && !other_cta(w, i, address[out->first], size, out, &cta))
+    return false;
+  if (out->mask == 0) return true;
   out->cta = cta;
-  uint64_t bias = (uint64_t)rank << 24;
-  if (rank && !cta->is_running) {
-    if (!sim_find(w, i, SIM_CHECK_CLUSTER_EXIT, out->first, PTX_SPACE_SHARED,
-                  address[out->first], size,
-                  "CTA %u of the cluster has exited", rank - 1))
-      return false;
-    out->mask = 0;
-    return true;
-  }
   uint64_t bad_bits = 0, low = ~UINT64_C(0), high = 0;
   SIM_LANES {
     bool in = m >> l & 1;
@@ -250,8 +269,8 @@ bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   w->serial++;
   for (uint32_t l = 0; l < 32; l++) {
     if ((out->mask >> l & 1) &&
-        !sim_race_access(w, i, l, (uint32_t)out->offset[l], size,
-                         kind != 'r', kind == 'a'))
+        !sim_race_access_in(w, cta, i, l, (uint32_t)out->offset[l], size,
+                            kind != 'r', kind == 'a'))
       return false;
   }
   return true;

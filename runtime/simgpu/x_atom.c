@@ -99,11 +99,10 @@ static void write_row(sim_warp_t *w, uint32_t row, uint32_t l,
     sim_row(w, row & ~3u)[l] = (uint32_t)value;
 }
 
-static bool atom(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
-                 const uint64_t *address, ptx_space_t space) {
+static bool atom_part(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                      const uint64_t *address, ptx_space_t space) {
   sim_access_t x;
   uint32_t size = (uint32_t)i->bytes * i->lanes;
-  if (m == 0) return true;
   bool ok = space == PTX_SPACE_GLOBAL
                 ? sim_global_access(w, i, m, address, size, 'a', &x)
                 : sim_shared_access(w, i, m, address, size, 'a', &x);
@@ -152,6 +151,17 @@ static bool atom(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       memset(x.cta->shared_defined + x.offset[l], 1, size);
     if (w->is_tainted && i->lanes == 1 && (i->writes & SIM_WRITES_D))
       sim_shadow(w, i->d)[l] = 0;
+  }
+  return true;
+}
+
+static bool atom(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                 const uint64_t *address, ptx_space_t space) {
+  while (m) {
+    uint32_t part =
+        space == PTX_SPACE_SHARED ? sim_one_cta(w, m, address) : m;
+    if (!atom_part(w, i, part, address, space)) return false;
+    m &= ~part;
   }
   return true;
 }

@@ -309,9 +309,12 @@ SIM_DEF(isspacep) {
   uint32_t r = 0;
   for (uint32_t l = 0; l < 32; l++) {
     uint64_t a = read_any(w, i, l);
-    bool shared = a - SIM_SHARED_BASE < SIM_SPACE_BYTES;
+    bool shared = a - SIM_SHARED_BASE < SIM_SPACE_BYTES, yes_own = true;
     bool local = a - SIM_LOCAL_BASE < SIM_SPACE_BYTES;
-    bool yes = i->space == PTX_SPACE_SHARED  ? shared
+    uint64_t rank = a >> 24 & 0xFF; /* another CTA's is in the cluster only */
+    if (!(i->mods & SIM_MOD_CLUSTER) && shared && rank)
+      yes_own = rank - 1 == w->cta->cluster_rank;
+    bool yes = i->space == PTX_SPACE_SHARED  ? shared && yes_own
                : i->space == PTX_SPACE_LOCAL ? local
                                              : !shared && !local;
     r |= (uint32_t)yes << l;

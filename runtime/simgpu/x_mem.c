@@ -252,6 +252,14 @@ static bool load_from(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                       const uint64_t *address, ptx_space_t space) {
   sim_access_t x;
   uint32_t size = (uint32_t)i->bytes * i->lanes;
+  while (space == PTX_SPACE_SHARED) {
+    uint32_t part = sim_one_cta(w, m, address);
+    if (part == m) break;
+    if (!sim_shared_access(w, i, part, address, size, 'r', &x) ||
+        !load(w, i, &x, space))
+      return false;
+    m &= ~part;
+  }
   if (m == 0) return true;
   bool ok = space == PTX_SPACE_GLOBAL
                 ? sim_global_access(w, i, m, address, size, 'r', &x)
@@ -265,6 +273,14 @@ static bool store_to(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                      const uint64_t *address, ptx_space_t space) {
   sim_access_t x;
   uint32_t size = (uint32_t)i->bytes * i->lanes;
+  while (space == PTX_SPACE_SHARED) {
+    uint32_t part = sim_one_cta(w, m, address);
+    if (part == m) break;
+    if (!sim_shared_access(w, i, part, address, size, 'w', &x) ||
+        !store(w, i, &x, space))
+      return false;
+    m &= ~part;
+  }
   if (m == 0) return true;
   bool ok = space == PTX_SPACE_GLOBAL
                 ? sim_global_access(w, i, m, address, size, 'w', &x)

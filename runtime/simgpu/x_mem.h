@@ -2,6 +2,7 @@
 #ifndef SIM_X_MEM_H
 #define SIM_X_MEM_H
 
+#include "runtime/simgpu/cluster.h"
 #include "runtime/simgpu/count.h"
 #include "runtime/simgpu/race.h"
 #include "runtime/simgpu/x.h"
@@ -46,6 +47,18 @@ bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
 bool sim_local_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                       const uint64_t address[32], uint32_t size, char kind,
                       sim_access_t *out);
+
+/* The lanes whose shared addresses lie in the CTA of the lowest one's: an
+   access works on one CTA at a time. */
+static inline uint32_t sim_one_cta(const sim_warp_t *w, uint32_t m,
+                                   const uint64_t address[32]) {
+  if (m == 0 || !w->cta->launch->kernel->has_cluster) return m;
+  uint64_t cta = address[__builtin_ctz(m)] >> SIM_RANK_SHIFT;
+  uint32_t out = 0;
+  for (uint32_t l = 0; l < 32; l++)
+    out |= (uint32_t)(SIM_BIT(m) && address[l] >> SIM_RANK_SHIFT == cta) << l;
+  return out;
+}
 
 static inline uint64_t sim_load_raw(const uint8_t *p, uint32_t bytes) {
   uint64_t v = 0;

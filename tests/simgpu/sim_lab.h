@@ -213,6 +213,27 @@ static inline uint64_t lab_counter(lab_t *lab, const char *name) {
   return strtoull(p + strlen(key), NULL, 10);
 }
 
+/* Chooses one side of every {{X|Y}}: X in the correct kernel, Y in a
+   mutant. */
+static inline void lab_choose(char *out, size_t bytes, const char *text,
+                              bool mutant) {
+  size_t n = 0;
+  for (const char *p = text; *p;) {
+    if (p[0] == '{' && p[1] == '{') {
+      const char *bar = strchr(p, '|'), *end = strstr(p, "}}");
+      const char *from = mutant ? bar + 1 : p + 2;
+      const char *to = mutant ? end : bar;
+      while (from < to && n + 1 < bytes) out[n++] = *from++;
+      p = end + 2;
+    } else if (n + 1 < bytes) {
+      out[n++] = *p++;
+    } else {
+      break;
+    }
+  }
+  out[n] = 0;
+}
+
 /* Deterministic input: a few edge values first, then a sequence. */
 static inline uint64_t lab_random(uint64_t *state) {
   uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);

@@ -5,25 +5,6 @@
 
 static lab_t lab;
 
-/* Chooses one side of every {{X|Y}}. */
-static void choose(char *out, size_t bytes, const char *text, bool mutant) {
-  size_t n = 0;
-  for (const char *p = text; *p;) {
-    if (p[0] == '{' && p[1] == '{') {
-      const char *bar = strchr(p, '|'), *end = strstr(p, "}}");
-      const char *from = mutant ? bar + 1 : p + 2;
-      const char *to = mutant ? end : bar;
-      while (from < to && n + 1 < bytes) out[n++] = *from++;
-      p = end + 2;
-    } else if (n + 1 < bytes) {
-      out[n++] = *p++;
-    } else {
-      break;
-    }
-  }
-  out[n] = 0;
-}
-
 typedef struct mutant_t {
   const char *id; /* the check that must speak */
   int result;     /* of the launch */
@@ -176,7 +157,7 @@ static const mutant_t mutants[] = {
 
 static void run(const mutant_t *m, bool mutant) {
   char text[8192], report[4096];
-  choose(text, sizeof text, m->body, mutant);
+  lab_choose(text, sizeof text, m->body, mutant);
   lab_renew(&lab);
   size_t bytes = 65536;
   uint64_t in = lab_alloc(&lab, bytes), out = lab_alloc(&lab, bytes);
@@ -324,7 +305,7 @@ static void repeatable(void **state) {
   const mutant_t *m = &mutants[0];
   for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++)
     if (strcmp(mutants[i].id, "race.shared") == 0) m = &mutants[i];
-  choose(text, sizeof text, m->body, true);
+  lab_choose(text, sizeof text, m->body, true);
   for (size_t k = 0; k < sizeof modes / sizeof *modes; k++) {
     for (int turn = 0; turn < 2; turn++) {
       assert_int_equal(lab.simgpu_configure(modes[k]), 0);
