@@ -7,8 +7,9 @@
  * an `unsigned char *` to `workers of the grid` times scratch_stride bytes,
  * and two `long long`.  It is launched with cgc_kernel_t.threads threads a
  * block and any number of blocks; each block has `workers` workers, which
- * take block iterations in turn.  A worker is a warp, or one thread where a
- * kernel has nothing to do side by side.
+ * take block iterations in turn.  A worker is a warp, half of one if no loop
+ * has more than 16 lanes, or one thread where a kernel has nothing to do side
+ * by side.  Threads of a worker are along x, workers along y.
  *
  * The text needs no header and no flag but --fmad=false, -std=c++17 and the
  * architecture. */

@@ -299,7 +299,7 @@ static const char *choose(cgc_t *g, const kir_expr_t *cond,
 
 static const char *variable(cgc_t *g, const kir_var_t *var) {
   if (var == g->lane_var) {
-    return g->part == 0 ? "lane" : F("(lane + %u)", g->part * CGC_WARP);
+    return g->part == 0 ? "lane" : F("(lane + %u)", g->part * g->width);
   }
   const char *name = g->var_names[var->id];
   TD_CHECK(g->task, name != NULL, "variable %s is used before it is set",

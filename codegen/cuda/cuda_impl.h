@@ -2,7 +2,8 @@
  *
  * How a kernel is laid out on the machine:
  *  1. A block iteration belongs to one worker.  A kernel with lane loops has
- *     warps as workers: lane l of a loop of n lanes is thread l mod 32, in
+ *     warps as workers, or halves of warps if no loop has more than 16 lanes:
+ *     lane l of a loop of n lanes is thread l mod 32 of the worker, in
  *     (n + 31) / 32 parts one after the other.  Other statements run in all
  *     threads alike; what they store to memory is stored by thread 0.
  *  2. A kernel without lane loops and folds has threads as workers.
@@ -25,7 +26,7 @@ typedef enum cgc_helper {
   CGC_HELPER_COUNT
 } cgc_helper_t;
 
-enum { CGC_WARP = 32, CGC_SHARED_MOST = 48 * 1024 };
+enum { CGC_WARP = 32, CGC_HALF = 16, CGC_SHARED_MOST = 48 * 1024 };
 
 typedef enum cgc_place {
   CGC_PARAM,   /* global memory of the caller */
@@ -77,7 +78,9 @@ typedef struct cgc {
   bool uses[CGC_HELPER_COUNT]; /* of the module so far */
   /* the kernel being emitted */
   const kir_kernel_t *kernel;
-  bool is_warp;             /* workers are warps */
+  bool is_warp;             /* workers are warps or halves of them */
+  uint32_t width;           /* threads of a worker: 1, 16, 32 */
+  bool has_mates;           /* the text names the threads of a half warp */
   uint32_t workers;
   td_map_t *buffers;        /* kir_buffer_t* -> cgc_buffer_t* */
   TD_VEC(cgc_buffer_t *) buffer_list;
@@ -184,6 +187,9 @@ void cgc_touch_stmt(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out);
 /* The statement itself, without what is inside. */
 void cgc_touch_own(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out);
 cgc_touch_t *cgc_touches(cgc_t *g); /* a table, nothing touched */
+/* Mask of the threads of a worker. */
+const char *cgc_mates(cgc_t *g);
+void cgc_put_sync(cgc_t *g);
 bool cgc_conflict(const cgc_t *g, const cgc_touch_t *before,
                   const cgc_touch_t *after);
 void cgc_add_touches(const cgc_t *g, cgc_touch_t *to, const cgc_touch_t *from);

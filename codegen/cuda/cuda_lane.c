@@ -1,5 +1,5 @@
-/* cuda_lane.c: lane loops: lane l is thread l, and thread l - 32 in a second
- * part.
+/* cuda_lane.c: lane loops: lane l is thread l of the worker, and thread l - 32
+ * in a second part.
  *
  * All lanes execute a statement before the next one starts.  Where no lane
  * sees what another one does, a thread may run through the body by itself:
@@ -101,7 +101,7 @@ static bool has_let(const kir_block_t *block) {
 
 /* The mask may need lines of its own, which only lanes that exist may run. */
 static void free_loop(cgc_t *g, const kir_stmt_t *s) {
-  bool is_part = g->lanes < CGC_WARP && !is_bound(g, s->mask);
+  bool is_part = g->lanes < g->width && !is_bound(g, s->mask);
   const char *mask = NULL;
   uint32_t open = 0;
   td_buf_t lines, *before = g->text.out;
@@ -206,7 +206,7 @@ static void step_store(cgc_t *g, const kir_stmt_t *s, const on_t *on,
     cg_close(&g->text, "}");
   }
   if (!apart) return;
-  cg_line(&g->text, "__syncwarp();");
+  cgc_put_sync(g);
   for (g->part = 0; g->part < g->parts; g->part++) {
     cgc_begin_stmt(g, s);
     cg_open(&g->text, "if (%s) {", on->part[g->part]);
@@ -255,9 +255,9 @@ static void step_loop(cgc_t *g, const kir_stmt_t *s) {
   uint32_t n = g->temps++;
   cg_open(&g->text, "{");
   for (uint32_t p = 0; p < g->parts; p++) {
-    uint32_t left = g->lanes - p * CGC_WARP;
+    uint32_t left = g->lanes - p * g->width;
     on.part[p] = "true";
-    if (left >= CGC_WARP) continue;
+    if (left >= g->width) continue;
     on.part[p] = F("on%u_%u", n, p);
     cg_line(&g->text, "const bool %s = lane < %u;", on.part[p], left);
   }
@@ -277,7 +277,7 @@ void cgc_lane_loop(cgc_t *g, const kir_stmt_t *s) {
            "lane loop over %s", s->var->name);
   g->lanes = (uint32_t)s->hi->u.i64;
   g->lane_var = s->var;
-  g->parts = (g->lanes + CGC_WARP - 1) / CGC_WARP;
+  g->parts = (g->lanes + g->width - 1) / g->width;
   g->part = 0;
   TD_CHECK(g->task, g->parts <= MOST_PARTS, "%u lanes", g->lanes);
   cgc_touch_t *own = cgc_touches(g);

@@ -6,8 +6,7 @@
 #define F(...) td_arena_printf(g->arena, __VA_ARGS__)
 
 enum {
-  THREADS = 128,    /* of a block whose workers are threads */
-  MOST_WARPS = 4,
+  THREADS = 128,    /* of a block, at most */
 };
 
 cgc_buffer_t *cgc_buffer(cgc_t *g, const kir_buffer_t *b) {
@@ -64,7 +63,7 @@ void cgc_place_buffers(cgc_t *g) {
     best->place = CGC_SHARED;
     g->shared_bytes += best_bytes;
   }
-  g->workers = MOST_WARPS;
+  g->workers = THREADS / g->width;
   while (g->workers > 1 && g->workers * g->shared_bytes > CGC_SHARED_MOST) {
     g->workers--;
   }
@@ -98,7 +97,7 @@ static uint64_t register_count(const cgc_t *g, const kir_buffer_t *b) {
   int64_t row = 1;
   (void)ix_is_const(b->dims[b->rank - 1], &row);
   return element_count(b, b->rank - 1) *
-         (uint64_t)((row + CGC_WARP - 1) / CGC_WARP);
+         (uint64_t)((row + g->width - 1) / g->width);
 }
 
 static void alloc_registers(cgc_t *g, const cgc_buffer_t *c) {
@@ -193,7 +192,7 @@ static const char *register_element(cgc_t *g, const cgc_buffer_t *c,
   const char *at = offset(g, b, b->rank - 1, subs);
   int64_t row = 1;
   (void)ix_is_const(b->dims[b->rank - 1], &row);
-  uint32_t parts = (uint32_t)(row + CGC_WARP - 1) / CGC_WARP;
+  uint32_t parts = ((uint32_t)row + g->width - 1) / g->width;
   if (parts > 1) {
     at = step_in(g, at, F("%u", parts), F("%u", g->part));
   }
@@ -256,9 +255,9 @@ static const char *row_part(cgc_t *g, const kir_expr_t *e, int64_t n,
     g->part = before;
     return text;
   }
-  const char *lane = n < CGC_WARP ? F("(lane & %lld)", (long long)n - 1)
+  const char *lane = n < g->width ? F("(lane & %lld)", (long long)n - 1)
                      : part == 0  ? "lane"
-                                  : F("(lane + %u)", part * CGC_WARP);
+                                  : F("(lane + %u)", part * g->width);
   const char *at = step_in(g, offset(g, b, b->rank - 1, e->args),
                            F("%lld", (long long)n), lane);
   return cgc_decode(g, b->dtype, F("%s[%s]", c->name, cgc_bare(g, at)));
@@ -276,19 +275,20 @@ const char *cgc_fold(cgc_t *g, const kir_expr_t *e) {
   uint32_t t = g->temps++;
   const char *name = F("t%u", t);
   const char *v = row_part(g, e, n, 0);
-  if (n > CGC_WARP) {
+  if (n > g->width) {
     v = combine(g, e->fold, e->type, v, row_part(g, e, n, 1));
-    n = CGC_WARP;
+    n = g->width;
   }
   cg_line(&g->text, "%s %s = %s;", is_bool ? "int" : cgc_type(g, e->type),
           name, cgc_bare(g, v));
-  if (n < CGC_WARP && cgc_buffer(g, b)->place == CGC_REGS) {
-    cg_line(&g->text, "%s = __shfl_sync(0xffffffffu, %s, lane & %lld);", name,
-            name, (long long)n - 1);
+  if (n < g->width && cgc_buffer(g, b)->place == CGC_REGS) {
+    cg_line(&g->text, "%s = __shfl_sync(%s, %s, lane & %lld, %u);", name,
+            cgc_mates(g), name, (long long)n - 1, g->width);
   }
   for (int64_t half = n / 2; half >= 1; half /= 2) {
     const char *other =
-        F("__shfl_xor_sync(0xffffffffu, %s, %lld)", name, (long long)half);
+        F("__shfl_xor_sync(%s, %s, %lld)", cgc_mates(g), name,
+          (long long)half);
     cg_line(&g->text, "%s = %s;", name,
             cgc_bare(g, combine(g, e->fold, e->type, name, other)));
   }

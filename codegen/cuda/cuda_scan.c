@@ -9,6 +9,7 @@ typedef struct scan {
   cgc_t *g;
   kir_walker_t walker; /* of one statement */
   bool has_lanes, has_folds;
+  int64_t lanes;       /* most of a loop, or of a row */
   uint32_t round;
   uint32_t idle;       /* statements that nobody needs */
   uint32_t *last_uses; /* var_uses of the round before */
@@ -35,12 +36,24 @@ static void note_row(cgc_t *g, cgc_buffer_t *c, kir_expr_t *const *subs) {
   }
 }
 
+static void note_lanes(scan_t *s, int64_t lanes) {
+  if (lanes > s->lanes) s->lanes = lanes;
+}
+
+/* Rows lie across the threads of a worker. */
+static void note_width(scan_t *s, const kir_buffer_t *b) {
+  int64_t n = 0;
+  if (b->space != KIR_REGISTER || b->rank == 0) return;
+  if (ix_is_const(b->dims[b->rank - 1], &n)) note_lanes(s, n);
+}
+
 static void see_expr(void *user, const kir_expr_t *e) {
   scan_t *s = user;
   if (e->op == KIR_X_VAR) s->g->var_uses[e->u.var->id]++;
   if (e->op != KIR_X_LOAD && e->op != KIR_X_FOLD) return;
   cgc_buffer_t *c = add_buffer(s->g, e->u.buffer);
   c->reads++;
+  note_width(s, e->u.buffer);
   if (e->op == KIR_X_LOAD) note_row(s->g, c, e->args);
   else s->has_folds = true;
 }
@@ -77,11 +90,13 @@ static void see_block(scan_t *s, const kir_block_t *block) {
       cgc_buffer_t *c = add_buffer(g, stmt->buffer);
       if (stmt->kind == KIR_STORE) {
         c->is_written = true;
+        note_width(s, stmt->buffer);
         note_row(g, c, stmt->subs);
       }
     }
     if (is_lane_loop) {
       s->has_lanes = true;
+      note_lanes(s, stmt->hi->u.i64);
       g->lane_var = stmt->var;
       g->lanes = (uint32_t)stmt->hi->u.i64;
     }
@@ -123,4 +138,5 @@ void cgc_scan(cgc_t *g) {
     }
   }
   g->is_warp = s.has_lanes || s.has_folds;
+  g->width = !g->is_warp ? 1 : s.lanes <= CGC_HALF ? CGC_HALF : CGC_WARP;
 }

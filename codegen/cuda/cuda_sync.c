@@ -103,9 +103,20 @@ void cgc_add_touches(const cgc_t *g, cgc_touch_t *to,
   }
 }
 
+const char *cgc_mates(cgc_t *g) {
+  if (g->width == CGC_WARP) return "0xffffffffu";
+  g->has_mates = true;
+  return "mates";
+}
+
+void cgc_put_sync(cgc_t *g) {
+  bool is_all = g->width == CGC_WARP;
+  cg_line(&g->text, "__syncwarp(%s);", is_all ? "" : cgc_mates(g));
+}
+
 static void put_sync(cgc_t *g) {
   size_t bytes = g->buffer_list.length * sizeof *g->pending;
-  cg_line(&g->text, "__syncwarp();");
+  cgc_put_sync(g);
   memset(g->pending, 0, bytes);
   memset(g->carried, 0, bytes);
 }

@@ -82,7 +82,8 @@ static void put_card(cgc_t *g) {
                  bytes_text(g, true)));
   card_line(g, F("  blocks: %s; %s",
                  ix_text(g->arena, kir_block_count(k)),
-                 g->is_warp ? F("one warp each, %u in a thread block",
+                 g->is_warp ? F("%s warp each, %u in a thread block",
+                                g->width == CGC_WARP ? "one" : "half a",
                                 g->workers)
                             : "one thread each"));
   card_line(g, F("  shared %u B, scratch %s B each", g->shared_bytes,
@@ -176,7 +177,7 @@ static void seed_pending(cgc_t *g, const kir_block_t *body) {
 
 static void put_signature(cgc_t *g, const char *symbol) {
   const kir_kernel_t *k = g->kernel;
-  uint32_t threads = g->is_warp ? g->workers * CGC_WARP : g->workers;
+  uint32_t threads = g->workers * g->width;
   cg_line(&g->text,
           "extern \"C\" __global__ void __launch_bounds__(%u) %s(", threads,
           symbol);
@@ -230,7 +231,7 @@ static void reset(cgc_t *g, const kir_kernel_t *k) {
   }
   g->depth = g->lanes = g->part = g->parts = 0;
   g->lane_var = NULL;
-  g->is_split = false;
+  g->is_split = g->has_mates = false;
 }
 
 static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
@@ -244,7 +245,7 @@ static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
   td_buf_t body;
   td_buf_init(&body, g->task);
   put_body(g, &body);
-  out->threads = g->is_warp ? g->workers * CGC_WARP : g->workers;
+  out->threads = g->workers * g->width;
   out->workers = g->workers;
   out->shared_bytes = g->shared_bytes * (g->is_warp ? g->workers : 0);
   out->scratch_bytes = g->scratch_used;
@@ -258,9 +259,14 @@ static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
   if (g->is_warp) {
     cg_line(&g->text, "const long long lane = threadIdx.x;");
   }
+  if (g->has_mates) {
+    cg_line(&g->text, "const unsigned mates = 0x%xu << (threadIdx.y %% %u * "
+                      "%u);",
+            (1u << g->width) - 1, CGC_WARP / g->width, g->width);
+  }
   cg_line(&g->text, "const long long worker = (long long)blockIdx.x * %u + "
-                    "threadIdx.%c;",
-          g->workers, g->is_warp ? 'y' : 'x');
+                    "threadIdx.y;",
+          g->workers);
   cg_line(&g->text, "if (worker >= workers) return;");
   if (g->scratch_used->term_count > 0) {
     cg_line(&g->text, "unsigned char *const slab = scratch + worker * "

@@ -193,10 +193,9 @@ static int launch_kernel(rcuda_gpu_t *d, hal_program_t *program,
   args->values[n++] = (uint64_t)grid.workers;
   args->values[n++] = (uint64_t)l->block_count;
   for (uint32_t i = 0; i < n; i++) args->pointers[i] = &args->values[i];
-  bool is_warps = k->threads != k->workers;
   return d->driver.launch(program->kernels[l->kernel_index], grid.blocks, 1, 1,
-                          is_warps ? 32 : k->threads,
-                          is_warps ? k->workers : 1, 1, 0, d->stream,
+                          k->threads / k->workers, k->workers, 1, 0,
+                          d->stream,
                           args->pointers, NULL);
 }
 

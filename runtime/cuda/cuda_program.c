@@ -115,8 +115,8 @@ static bool check_plan(td_task_t *task, const plan_t *plan) {
   for (uint32_t k = 0; k < plan->kernel_count; k++) {
     const plan_kernel_t *kernel = &plan->kernels[k];
     bool is_good = kernel->workers >= 1 &&
-                   (kernel->threads == kernel->workers ||
-                    kernel->threads == 32 * kernel->workers) &&
+                   kernel->threads >= kernel->workers &&
+                   kernel->threads % kernel->workers == 0 &&
                    kernel->threads <= 1024;
     if (is_good) continue;
     td_diag(task, TD_B06, TD_NO_LOC, "kernel %s has no launch geometry",

@@ -154,35 +154,53 @@ SIM_DEF(activemask) {
 
 /* -- exchanges -- */
 
-/* The member mask must hold every executing lane, be the same in all of
-   them, and name no lane that lives and stays away. */
-static bool check_mask(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
-                       uint32_t offset) {
+/* Lanes of m that the first one's mask names: each lane must be in its own
+   mask, and the lanes of a mask that live must all be here with that mask.
+   Several groups, as of the two halves of a warp, may meet at an instruction.
+   0 after a report. */
+static uint32_t members(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                        uint32_t offset) {
   const sim_u32 *mask = sim_row(w, offset);
-  uint32_t first = mask[__builtin_ctz(m)], differ = 0;
+  uint32_t first = mask[__builtin_ctz(m)], differ = 0, group = m;
   SIM_LANES differ |= mask[l] ^ first;
-  if (OPT_ONLY(differ == 0 && first == m)) return true;
+  if (OPT_ONLY(differ == 0 && first == m)) return m;
   for (uint32_t l = 0; l < 32; l++) {
     if (!SIM_BIT(m)) continue;
-    if (!SIM_BIT(mask[l]))
-      return sim_find(w, i, SIM_CHECK_WARP_MASK, l, PTX_SPACE_REG, 0, 0,
-                      "lane is not in its own mask 0x%08x", mask[l]);
-    if (mask[l] != first)
-      return sim_find(w, i, SIM_CHECK_WARP_MASK, l, PTX_SPACE_REG, 0, 0,
-                      "masks differ: 0x%08x and 0x%08x", mask[l], first);
+    if (!SIM_BIT(mask[l])) {
+      if (!sim_find(w, i, SIM_CHECK_WARP_MASK, l, PTX_SPACE_REG, 0, 0,
+                    "lane is not in its own mask 0x%08x", mask[l]))
+        return 0;
+    }
+    if (mask[l] != first) group &= ~(1u << l);
   }
-  uint32_t missing = first & w->live & ~m;
-  if (missing)
-    return sim_find(w, i, SIM_CHECK_WARP_MASK,
-                    (unsigned)__builtin_ctz(missing), PTX_SPACE_REG, 0, 0,
-                    "lane is named by the mask 0x%08x and does not take part",
-                    first);
-  return true;
+  uint32_t missing = first & w->live & ~group;
+  if (missing == 0) return group;
+  uint32_t away = (unsigned)__builtin_ctz(missing);
+  bool is_here = m >> away & 1;
+  bool goes_on =
+      is_here ? sim_find(w, i, SIM_CHECK_WARP_MASK, away, PTX_SPACE_REG, 0, 0,
+                         "masks differ: 0x%08x and 0x%08x", mask[away], first)
+              : sim_find(w, i, SIM_CHECK_WARP_MASK, away, PTX_SPACE_REG, 0, 0,
+                         "lane is named by the mask 0x%08x and does not take "
+                         "part",
+                         first);
+  return goes_on ? group : 0;
 }
+
+/* An exchange is made by one group after the other. */
+#define BY_GROUPS(name, offset)                                               \
+  do {                                                                        \
+    uint32_t group_ = members(w, i, m, offset);                               \
+    if (group_ == 0) return NULL;                                             \
+    if (group_ != m) {                                                        \
+      const sim_ins_t *next_ = SIM_X(name)(w, i, group_);                     \
+      return next_ == NULL ? NULL : SIM_X(name)(w, i, m & ~group_);           \
+    }                                                                         \
+  } while (0)
 
 SIM_DEF(shfl) {
   if (m == 0) return i + 1;
-  if (!check_mask(w, i, m, i->e)) return NULL;
+  BY_GROUPS(shfl, i->e);
   sim_u32 *d = sim_row(w, i->d);
   uint32_t value[32], r = 0;
   uint8_t undefined[32];
@@ -237,7 +255,7 @@ SIM_DEF(shfl) {
 /* vote: sub 0 all, 1 any, 2 uni; lanes outside contribute nothing. */
 SIM_DEF(vote) {
   if (m == 0) return i + 1;
-  if (!check_mask(w, i, m, i->b)) return NULL;
+  BY_GROUPS(vote, i->b);
   uint32_t p = sim_pred(w, i->a);
   if (i->mods & SIM_MOD_NEG_A) p = ~p;
   p &= m;
@@ -248,7 +266,7 @@ SIM_DEF(vote) {
 
 SIM_DEF(ballot) {
   if (m == 0) return i + 1;
-  if (!check_mask(w, i, m, i->b)) return NULL;
+  BY_GROUPS(ballot, i->b);
   uint32_t p = sim_pred(w, i->a);
   if (i->mods & SIM_MOD_NEG_A) p = ~p;
   p &= m;
@@ -260,7 +278,7 @@ SIM_DEF(ballot) {
 /* match: sub 0 any, 1 all */
 SIM_DEF(match) {
   if (m == 0) return i + 1;
-  if (!check_mask(w, i, m, i->b)) return NULL;
+  BY_GROUPS(match, i->b);
   uint64_t value[32];
   uint32_t out[32];
   bool wide = sim_kind(i, 1) == SIM_ROW_64, all = true;
@@ -286,7 +304,7 @@ SIM_DEF(match) {
 
 SIM_DEF(redux) {
   if (m == 0) return i + 1;
-  if (!check_mask(w, i, m, i->b)) return NULL;
+  BY_GROUPS(redux, i->b);
   const sim_u32 *a = sim_row(w, i->a);
   uint32_t r = a[__builtin_ctz(m)];
   for (uint32_t l = (uint32_t)__builtin_ctz(m) + 1; l < 32; l++) {
@@ -311,7 +329,7 @@ SIM_DEF(redux) {
 /* elect.sync: the lowest lane of the mask. */
 SIM_DEF(elect) {
   if (m == 0) return i + 1;
-  if (!check_mask(w, i, m, i->a)) return NULL;
+  BY_GROUPS(elect, i->a);
   uint32_t lane = (uint32_t)__builtin_ctz(m);
   if (i->mods & SIM_MOD_PAIR) sim_set_pred(w, i->e, 1u << lane, m);
   if (sim_kind(i, 0) == SIM_ROW_32) {
@@ -323,7 +341,7 @@ SIM_DEF(elect) {
 
 SIM_DEF(warp_sync) {
   if (m == 0) return i + 1;
-  if (!check_mask(w, i, m, i->a)) return NULL;
+  BY_GROUPS(warp_sync, i->a);
   w->sync_clock++;
   return i + 1;
 }

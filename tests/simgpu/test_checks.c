@@ -137,6 +137,13 @@ static const mutant_t mutants[] = {
      HEAD "shfl.sync.idx.b32 %r4, %r1, 0, 31, {{0xFFFFFFFF|0xFFFFFFFE}};\n"
           "st.global.u32 [%d5], %r4; ret; }",
      "own mask"},
+    /* each half by itself; a mask that names lanes of another one */
+    {"warp.mask", 719, 1, 32,
+     HEAD "setp.lt.u32 %p, %r1, 16;\n"
+          "selp.b32 %r5, 0xFFFF, {{0xFFFF0000|0xFFFFFFFF}}, %p;\n"
+          "shfl.sync.idx.b32 %r4, %r1, 0, 0x101F, %r5;\n"
+          "st.global.u32 [%d5], %r4; ret; }",
+     NULL},
     {"warp.inactive", 719, 1, 32,
      HEAD "setp.lt.u32 %p, %r1, 16; @!%p bra L;\n"
           "shfl.sync.idx.b32 %r4, %r1, {{3|19}}, 31, 0xFFFF;\n"
