@@ -36,6 +36,7 @@ FAST = ("unit", "frontend", "ir", "passes", "codegen", "lint", "harness")
 FILE_LABELS = ("frontend", "ir", "passes", "codegen", "exec", "formats",
                "cli")
 SEEDS = 560            # of which some 500 use no grad
+SIM_SEEDS = 40         # of these, those that run on the simulated GPU too
 CHUNK = 8              # seeds of one job
 
 
@@ -73,7 +74,7 @@ def language_files(env):
                     yield os.path.join(folder, name)
 
 
-def collect(env, seeds):
+def collect(env, seeds, sim_seeds):
     jobs = []
     for label, name, command, folder in cunit.discover(env.build):
         jobs.append(Job(label, name, cunit.run_compiled,
@@ -101,6 +102,10 @@ def collect(env, seeds):
         jobs.append(Job("oracle", "oracle.seed.%d" % first,
                         programs.run_seeds,
                         (first, count, programs.DEVICES), 15))
+    for first in range(0, sim_seeds, CHUNK):
+        jobs.append(Job("oracle", "oracle.sim.%d" % first,
+                        programs.run_seeds,
+                        (first, min(CHUNK, sim_seeds - first), ("sim",)), 15))
     jobs += [Job(*row) for row in cases.discover(env)]
     jobs += [Job(*row) for row in corpus.discover(env)]
     jobs += [Job(*row) for row in scripts.discover(env)]
@@ -239,6 +244,8 @@ def main():
     parser.add_argument("--shrink", metavar="DEVICE",
                         help="make the program of --seed small")
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--sim-seeds", type=int, default=SIM_SEEDS,
+                        help="random programs on the simulated GPU")
     parser.add_argument("--programs", type=int, default=20000,
                         help="random programs of a night")
     parser.add_argument("--minutes", type=float, help="length of a slice")
@@ -262,7 +269,7 @@ def main():
     else:
         seeds = [(first, min(CHUNK, options.seeds - first))
                  for first in range(0, options.seeds, CHUNK)]
-        jobs = collect(env, seeds)
+        jobs = collect(env, seeds, options.sim_seeds)
         wanted = set()
         for label in options.labels:
             wanted.update(FAST if label == "fast" else [label])

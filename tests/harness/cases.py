@@ -5,8 +5,9 @@ import os
 import re
 import sys
 
+import gpu
 from compare import compare
-from vectors import Refused, run_once
+from vectors import Refused, Reported, run_once, same_as_cpu
 
 
 def load(env):
@@ -64,6 +65,7 @@ def run_case(env, index, engine):
     case = all_cases(env)[index]
     name = "exec.%s@%s" % (case.name, engine)
     row = {"fn": case.fn, "dims": case.dims}
+    engine = gpu.place(engine, name)
     with env.scratch() as folder:
         path = source_of(env, case, folder)
         try:
@@ -71,8 +73,10 @@ def run_case(env, index, engine):
                                   case.more)
         except Refused as refused:
             return [(name, "skip", str(refused))]
+        except Reported as reported:
+            return [(name, "fail", gpu.told(engine, str(reported)))]
         except RuntimeError as error:
-            return [(name,) + refusal(case, str(error))]
+            return [(name,) + refusal(case, gpu.told(engine, str(error)))]
         if case.error:
             return [(name, "fail", "accepted; %s was expected: %r"
                      % (case.error, got))]
@@ -85,7 +89,11 @@ def run_case(env, index, engine):
             out += case.check(got, state)
         elif not results and not case.state:
             out.append("the case expects nothing")
-    return [(name, "fail" if out else "pass", "\n".join(out))]
+        if engine.startswith("sim") and "cpu" in case.engines:
+            out += same_as_cpu(env, path, row, case.args, got, state, folder,
+                               case.more)
+    return [(name, "fail" if out else "pass",
+             gpu.told(engine, "\n".join(out)))]
 
 
 def refusal(case, text):

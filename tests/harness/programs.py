@@ -6,11 +6,12 @@ import os
 import re
 import sys
 
+import gpu
 from compare import compare
-from vectors import Refused, run_once
+from vectors import Refused, run_once, same_as_cpu
 
 DEVICES = ("interp", "cpu")
-NIGHT_DEVICES = ("interp", "interp:f64", "interp:kir", "cpu")
+NIGHT_DEVICES = ("interp", "interp:f64", "interp:kir", "cpu", "sim")
 
 
 def store(env):
@@ -56,10 +57,14 @@ def judge(env, case, device, folder):
     with open(source, "w", encoding="utf-8") as f:
         f.write(case["source_text"])
     try:
-        got, _ = run_once(env, source, case, case["args"], device, folder)
+        got, state = run_once(env, source, case, case["args"], device, folder)
+        other = same_as_cpu(env, source, case, case["args"], got, state,
+                            folder) if device.startswith("sim") else []
     except Refused as refused:
         if uses_grad(case):
             return "skip", "grad"
+        if str(refused) == "needs nvrtc":
+            return "skip", str(refused)
         return "fail", str(refused)
     except RuntimeError as error:
         text = str(error)
@@ -70,7 +75,7 @@ def judge(env, case, device, folder):
     except (ValueError, OSError, KeyError) as error:
         return "fail", "%s: %s" % (type(error).__name__, error)
     exact = device == "interp:f64"
-    out = compare(got, case["results"], case["tol"], exact)
+    out = compare(got, case["results"], case["tol"], exact) + other
     return ("fail", "\n".join(out)) if out else ("pass", "")
 
 
@@ -92,13 +97,15 @@ def run_seeds(env, first, count, devices):
     for seed in range(first, first + count):
         case = draw(env, seed, folder)
         for device in devices:
+            name = "oracle.seed.%d@%s" % (seed, device)
+            where = gpu.place(device, name)
             with env.scratch() as scratch:
-                status, detail = judge(env, case, device, scratch)
+                status, detail = judge(env, case, where, scratch)
             if status == "fail":
+                detail = gpu.told(where, detail)
                 kept = keep_failure(env, seed, case, device, detail)
                 detail = ("%s\n%s\nkept in %s\nagain: tests/tdtest.py --build"
                           " %s --seed %d" % (case["source_text"], detail,
                                              kept, env.build, seed))
-            results.append(("oracle.seed.%d@%s" % (seed, device), status,
-                            detail))
+            results.append((name, status, detail))
     return results

@@ -5,13 +5,14 @@ import json
 import os
 import re
 
-from compare import compare, number
+import gpu
+from compare import compare, equal_bits, leaves, number
 from filetest import reports
 
 PROGRAMS = ("softmax", "nn", "attention", "variants", "llama", "bert",
             "gpt_train", "moe", "conv", "tp_mlp", "ring_attention",
             "pipeline", "quant", "losses")
-DEVICES = ("interp", "interp:f64", "interp:kir", "cpu")
+DEVICES = ("interp", "interp:f64", "interp:kir", "cpu", "sim")
 
 
 def program_path(env, name):
@@ -28,11 +29,17 @@ def load(env, name):
 
 
 class Refused(Exception):
-    """The program is fine and this version says that it cannot compile it."""
+    """The program is fine and this version or this machine says that it
+    cannot compile it."""
+
+
+class Reported(RuntimeError):
+    """The simulator's checks had something to report."""
 
 
 def run_once(env, source, case, args, device, folder, more=(), extra=None):
-    """(results, state) of one call; Refused with B01; RuntimeError else."""
+    """(results, state) of one call; Refused with B01 or without NVRTC;
+    RuntimeError else, Reported if the simulator's checks say something."""
     given = os.path.join(folder, "case.json")
     result = os.path.join(folder, "out.json")
     with open(given, "w", encoding="utf-8") as f:
@@ -49,14 +56,30 @@ def run_once(env, source, case, args, device, folder, more=(), extra=None):
         command += ["--config", config]
     if os.path.exists(result):
         os.remove(result)
+    extra, report = gpu.environment(device, folder, extra)
     code, out = env.tdslc(command + list(more), folder, extra=extra)
     if code in (1, 4) and "error[B01]" in out:
         raise Refused(re.search(r"error\[B01\]: (.*)", out).group(1))
+    if code != 0 and gpu.is_missing(out):
+        raise Refused(gpu.is_missing(out))
+    found = gpu.findings(report)
+    if found:
+        raise Reported("exit status %d, and the checks report\n%s" % (
+            code, "\n".join(found + [out[-4000:]])))
     if code != 0:
         raise RuntimeError("exit status %d\n%s" % (code, out[-4000:]))
     with open(result, encoding="utf-8") as f:
         answer = json.load(f)
-    return answer.get("results", {}), answer.get("state", {})
+    results, state = answer.get("results", {}), answer.get("state", {})
+    if report and not gpu.rows(report, "launch") and not has_empty(args):
+        raise RuntimeError("no kernel ran on the simulated GPU")
+    return results, state
+
+
+def has_empty(args):
+    """Whether an argument has no element, so that there may be no work."""
+    return any(0 in leaf["shape"] for name, value in args.items()
+               for _, leaf in leaves(value, name))
 
 
 def check_sequence(env, source, case, device, folder, more):
@@ -81,6 +104,17 @@ def check_sequence(env, source, case, device, folder, more):
     return out
 
 
+def same_as_cpu(env, source, case, args, got, state, folder, more=()):
+    """Where the GPU's answer is not the CPU's to the last bit. Both run the
+    same accumulation plan (docs/language.md 9.3), and the text of a kernel
+    defines its arithmetic."""
+    if not env.has("llvm"):
+        return []
+    want, after = run_once(env, source, case, args, "cpu", folder, more)
+    out = equal_bits(got, want) + equal_bits(state, after)
+    return ["not the bits of cpu:"] + out if out else []
+
+
 def run_case(env, program, case, device, more=()):
     """(status, detail)"""
     source = program_path(env, program)
@@ -97,6 +131,9 @@ def run_case(env, program, case, device, more=()):
                 out += compare(state, case.get("state", {}), tol, exact)
                 if not case.get("results") and not case.get("state"):
                     out.append("the case expects nothing")
+                if device.startswith("sim"):
+                    out += same_as_cpu(env, source, case, case["args"], got,
+                                       state, folder, more)
         except Refused as refused:
             return "skip", str(refused)
         except (RuntimeError, ValueError, OSError, KeyError) as error:
@@ -107,7 +144,11 @@ def run_case(env, program, case, device, more=()):
 def run_vector(env, program, index, device, more=()):
     case = load(env, program)["cases"][index]
     name = "vectors.%s.%s@%s" % (program, case["name"], device)
-    return [(name,) + run_case(env, program, case, device, more)]
+    device = gpu.place(device, name)
+    status, detail = run_case(env, program, case, device, more)
+    if status == "fail":
+        detail = gpu.told(device, detail)
+    return [(name, status, detail)]
 
 
 def discover(env):
@@ -150,10 +191,19 @@ def has_tests(path):
 def run_language_tests(env, path, device):
     """`tdslc run --tests`: one line a function, `ok NAME` or what failed."""
     short = os.path.relpath(path, env.root)
-    code, out = env.tdslc(["run", "--tests", path, "--device", device,
-                           "--mesh", "none", "--lib", env.stdlib],
-                          timeout=300)
-    results = []
+    where = gpu.place(device, "tests.%s@%s" % (short, device))
+    with env.scratch() as folder:
+        extra, report = gpu.environment(where, folder)
+        code, out = env.tdslc(["run", "--tests", path, "--device", where,
+                               "--mesh", "none", "--lib", env.stdlib],
+                              timeout=300, extra=extra)
+        found = gpu.findings(report)
+    if code != 0 and gpu.is_missing(out):
+        return [("tests.%s@%s" % (short, device), "skip",
+                 gpu.is_missing(out))]
+    out = gpu.told(where, "\n".join([out] + found))
+    results = [("tests.%s.checks@%s" % (short, device), "fail", out)
+               ] if found else []
     for line in out.split("\n"):
         m = re.match(r"^\s*(ok|pass(?:ed)?|FAIL(?:ED)?|fail(?:ed)?)"
                      r"[:\s]+([A-Za-z_]\w*)\b(.*)$", line)

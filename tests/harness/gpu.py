@@ -1,0 +1,83 @@
+"""The simulated GPU as an engine of the suite. A test that names `sim` runs
+on one machine of MACHINES under one schedule of MODES; both follow from the
+test's name, so that they are the same every day and spread over the suite.
+All checks are on, and whatever they report fails the test."""
+import json
+import os
+import zlib
+
+# Every row of the simulator's table: the four that people ask for by name
+# come twice as often as the three that stand for older architectures.
+MACHINES = ("a100", "h100", "h200", "b200", "t4", "a100", "h100", "h200",
+            "b200", "a10", "l4")
+MODES = ("", "order:reverse", "order:random,preempt:40", "poison:00",
+         "async:immediate", "async:random,order:random", "threads:1")
+
+
+class Place(str):
+    """A value of --device with the environment that goes with it."""
+
+    def __new__(cls, device, extra):
+        self = super().__new__(cls, device)
+        self.extra = extra
+        return self
+
+    def told(self):
+        words = ["%s=%s" % item for item in sorted(self.extra.items())]
+        return "on " + " ".join(words + [str(self)])
+
+
+def place(engine, name):
+    """Where the test called `name` runs: for sim a Place, for any other
+    engine the engine."""
+    if engine != "sim":
+        return engine
+    draw = zlib.crc32(name.encode())
+    extra = {"TDSL_SIM_CHECK": "all", "TDSL_SIM_SEED": str(draw % 1000)}
+    mode = MODES[draw // 16 % len(MODES)]
+    if mode:
+        extra["TDSL_SIM_MODE"] = mode
+    return Place("sim:" + MACHINES[draw // 512 % len(MACHINES)], extra)
+
+
+def told(device, detail):
+    """A failure's text, with what is needed to see it again."""
+    if isinstance(device, Place) and detail:
+        return "%s\n%s" % (detail, device.told())
+    return detail
+
+
+def environment(device, folder, extra=None):
+    """(variables of the run, path of the simulator's report or None)"""
+    extra = dict(extra or {})
+    if not device.startswith("sim"):
+        return extra or None, None
+    path = os.path.join(folder, "sim.jsonl")
+    if os.path.exists(path):
+        os.remove(path)
+    extra = dict(getattr(device, "extra", {}), **extra)
+    extra["TDSL_SIM_REPORT"] = path
+    return extra, path
+
+
+def rows(path, kind):
+    """The lines of one kind in a report: finding or launch."""
+    if path is None or not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as f:
+        found = [json.loads(line) for line in f if line.strip()]
+    return [row for row in found if row["kind"] == kind]
+
+
+def findings(path):
+    """One line for each thing that the checks reported."""
+    return ["simgpu %s in %s at %s, %s: %s" % (
+        row["id"], row["kernel"] or "the run time", row["place"] or "-",
+        row["instruction"], row["text"]) for row in rows(path, "finding")]
+
+
+def is_missing(out):
+    """Why this machine cannot compile for a GPU, or None."""
+    if "error[B05]: NVRTC" in out:
+        return "needs nvrtc"
+    return None
