@@ -22,7 +22,7 @@ static bool is_complete(const sim_cta_t *first) {
 }
 
 static void try_complete(sim_cta_t *first) {
-  size_t bytes = first->agent_count * sizeof *first->cluster_clocks;
+  size_t bytes = first->clock_words * sizeof *first->cluster_clocks;
   uint32_t *joining = first->cluster_clocks;
   if (!is_complete(first)) return;
   for (uint32_t c = 0; c < first->cluster_count; c++) {
@@ -35,7 +35,7 @@ static void try_complete(sim_cta_t *first) {
     }
   }
   /* who waits for this phase has done so before the next can complete */
-  memcpy(joining + first->agent_count, joining, bytes);
+  memcpy(joining + first->clock_words, joining, bytes);
   memset(joining, 0, bytes);
 }
 
@@ -59,7 +59,7 @@ bool sim_cluster_arrive(sim_warp_t *w, const sim_ins_t *ins, uint32_t m,
     return false;
   w->cluster_arrived |= m & ~again;
   if (is_release) {
-    for (uint32_t n = 0; n < first->agent_count; n++)
+    for (uint32_t n = 0; n < first->clock_words; n++)
       if (w->clocks[n] > first->cluster_clocks[n])
         first->cluster_clocks[n] = w->clocks[n];
     w->clocks[w->agent]++;
@@ -71,7 +71,7 @@ bool sim_cluster_arrive(sim_warp_t *w, const sim_ins_t *ins, uint32_t m,
 const sim_ins_t *sim_cluster_wait(sim_warp_t *w, const sim_ins_t *ins,
                                   uint32_t m) {
   sim_cta_t *first = w->cta->cluster[0];
-  const uint32_t *heard = first->cluster_clocks + first->agent_count;
+  const uint32_t *heard = first->cluster_clocks + first->clock_words;
   uint32_t never = m & ~(w->cluster_arrived | w->cluster_passed);
   if (!is_converged(w, ins, m)) return NULL;
   if (never &&
@@ -85,7 +85,7 @@ const sim_ins_t *sim_cluster_wait(sim_warp_t *w, const sim_ins_t *ins,
     return NULL;
   }
   w->cluster_passed &= ~m;
-  for (uint32_t n = 0; n < first->agent_count; n++)
+  for (uint32_t n = 0; n < first->clock_words; n++)
     if (heard[n] > w->clocks[n]) w->clocks[n] = heard[n];
   w->sync_clock++;
   return ins + 1;
@@ -96,7 +96,7 @@ const sim_ins_t *sim_cluster_wait(sim_warp_t *w, const sim_ins_t *ins,
 static bool is_left_alone(sim_warp_t *w, const sim_ins_t *ins) {
   const sim_cta_t *cta = w->cta;
   uint32_t mine = cta->cluster_rank * cta->warp_count;
-  for (uint32_t a = 0; a < cta->agent_count; a++) {
+  for (uint32_t a = 0; a < cta->reader_count; a++) {
     if (!cta->remote[a] || a - mine < cta->warp_count) continue;
     bool heard = false;
     for (uint32_t n = 0; n < cta->warp_count && !heard; n++)

@@ -196,7 +196,9 @@ typedef struct sim_kernel_t {
   bool is_communicating;  /* CTAs talk through global memory */
   bool has_partial_barrier; /* a barrier with a thread count */
   bool has_cluster;       /* touches another CTA */
-  bool has_async;
+  bool has_async;         /* copies that complete later */
+  bool has_mbar;
+  bool has_proxy;         /* some go through the async proxy */
 } sim_kernel_t;
 
 /* Decodes an entry of the module for a target of compute capability cc (90).

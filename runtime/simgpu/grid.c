@@ -139,7 +139,7 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
   w->executed = 0;
   w->sync_clock = 1;
   w->serial = 0;
-  memset(w->clocks, 0, cta->agent_count * sizeof *w->clocks);
+  memset(w->clocks, 0, cta->clock_words * sizeof *w->clocks);
   w->agent = cta->cluster_rank * cta->warp_count + id;
   w->clocks[w->agent] = 1;
   w->cluster_arrived = w->cluster_passed = 0;
@@ -197,10 +197,10 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
                 linear * 1315423911u + launch->number;
   memset(cta->barriers, 0, sizeof cta->barriers);
   memset(cta->barrier_clocks, 0,
-         sizeof *cta->barrier_clocks * SIM_BARRIERS * cta->agent_count);
+         sizeof *cta->barrier_clocks * SIM_BARRIERS * cta->clock_words);
   memset(cta->cluster_clocks, 0,
-         2 * cta->agent_count * sizeof *cta->cluster_clocks);
-  memset(cta->remote, 0, cta->agent_count * sizeof *cta->remote);
+         2 * cta->clock_words * sizeof *cta->cluster_clocks);
+  memset(cta->remote, 0, cta->reader_count * sizeof *cta->remote);
   sim_race_restart(cta);
   memset(cta->shared, SIM_POISON, cta->shared_bytes);
   memset(cta->shared_defined, 0, cta->shared_bytes);
@@ -214,6 +214,16 @@ static uint32_t cluster_size(const sim_launch_t *launch) {
   return launch->cluster[0] * launch->cluster[1] * launch->cluster[2];
 }
 
+static uint32_t agent_count(const sim_launch_t *launch) {
+  uint32_t warps = (launch->threads + 31) / 32;
+  uint32_t mbars = launch->kernel->has_mbar ? SIM_MBARS : 0;
+  return cluster_size(launch) * (warps + mbars);
+}
+
+static uint32_t clock_words(const sim_launch_t *launch) {
+  return agent_count(launch) * (launch->kernel->has_proxy ? 2 : 1);
+}
+
 /* Partial barriers order some warps and not others: tags cannot say that. */
 static bool uses_records(const sim_kernel_t *k) {
   return k->has_partial_barrier || k->has_cluster || k->has_async;
@@ -223,10 +233,10 @@ static bool uses_records(const sim_kernel_t *k) {
 static uint64_t cta_bytes(const sim_launch_t *launch) {
   const sim_kernel_t *k = launch->kernel;
   uint64_t warps = (launch->threads + 31) / 32;
-  uint64_t agents = warps * cluster_size(launch);
+  uint64_t words = clock_words(launch);
   uint64_t a_warp = sizeof(sim_warp_t) + k->block_bytes +
                     k->block_bytes / 4 + k->pred_bytes +
-                    (uint64_t)k->local_bytes * 64 + agents * 4 + 1024;
+                    (uint64_t)k->local_bytes * 64 + words * 4 + 1024;
   uint64_t shared = launch->shared_end + 64u;
   uint64_t races = launch->options->checks & SIM_CHECK_RACE
                        ? (shared / 4 + 1) *
@@ -234,7 +244,7 @@ static uint64_t cta_bytes(const sim_launch_t *launch) {
                                               : sizeof(uint64_t))
                        : 0;
   return sizeof(sim_cta_t) + warps * a_warp + shared * 2 + races +
-         (SIM_BARRIERS + 3) * agents * 4 + 4096;
+         (SIM_BARRIERS + 3) * words * 4 + 4096;
 }
 
 static void *take(uint8_t **at, size_t bytes) {
@@ -268,11 +278,12 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
   cta->shared_bytes = launch->shared_end;
   cta->shared = take(&at, cta->shared_bytes);
   cta->shared_defined = take(&at, cta->shared_bytes);
-  uint32_t agents = warps * cluster_size(launch);
-  cta->agent_count = agents;
-  cta->barrier_clocks = take(&at, (size_t)SIM_BARRIERS * agents * 4);
-  cta->cluster_clocks = take(&at, (size_t)agents * 8);
-  cta->remote = take(&at, (size_t)agents * 4);
+  cta->agent_count = agent_count(launch);
+  cta->reader_count = warps * cluster_size(launch);
+  uint32_t words = cta->clock_words = clock_words(launch);
+  cta->barrier_clocks = take(&at, (size_t)SIM_BARRIERS * words * 4);
+  cta->cluster_clocks = take(&at, (size_t)words * 8);
+  cta->remote = take(&at, (size_t)cta->reader_count * 4);
   if ((launch->options->checks & SIM_CHECK_RACE) && uses_records(k))
     cta->races =
         take(&at, (cta->shared_bytes / 4 + 1) * sizeof *cta->races);
@@ -285,7 +296,7 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
     w->worker = worker;
     w->r = take(&at, k->block_bytes);
     w->u = take(&at, k->block_bytes / 4 + k->pred_bytes);
-    w->clocks = take(&at, agents * sizeof *w->clocks);
+    w->clocks = take(&at, words * sizeof *w->clocks);
     w->local = take(&at, (size_t)k->local_bytes * 32);
     w->local_defined = take(&at, (size_t)k->local_bytes * 32);
     w->stack_capacity = 16;

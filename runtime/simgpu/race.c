@@ -13,11 +13,6 @@ void sim_new_stamp(sim_cta_t *cta) {
   cta->stamp = 1;
 }
 
-static void learn(uint32_t *mine, const uint32_t *theirs, uint32_t count) {
-  for (uint32_t k = 0; k < count; k++)
-    if (theirs[k] > mine[k]) mine[k] = theirs[k];
-}
-
 static void deliver(sim_warp_t *w, const sim_ins_t *ins, uint32_t value) {
   if (ins->handler != SIM_H_bar_red) return;
   if (sim_kind(ins, 0) == SIM_ROW_PRED) {
@@ -38,8 +33,8 @@ static bool is_complete(const sim_cta_t *cta, const sim_barrier_t *b) {
 
 static void complete(sim_cta_t *cta, uint32_t id) {
   sim_barrier_t *b = &cta->barriers[id];
-  uint32_t n = cta->warp_count, agents = cta->agent_count;
-  uint32_t *clocks = cta->barrier_clocks + (size_t)id * agents;
+  uint32_t n = cta->warp_count, words = cta->clock_words;
+  uint32_t *clocks = cta->barrier_clocks + (size_t)id * words;
   bool everyone = true;
   for (uint32_t k = 0; k < n; k++) {
     sim_warp_t *w = &cta->warps[k];
@@ -47,7 +42,7 @@ static void complete(sim_cta_t *cta, uint32_t id) {
     bool waits = b->waiting >> k & 1;
     everyone = everyone && waits;
     if (!waits) continue;
-    learn(w->clocks, clocks, agents);
+    sim_learn(w->clocks, clocks, words);
     if (w->state == SIM_WARP_BARRIER) w->state = SIM_WARP_READY;
     w->sync_clock++;
     deliver(w, w->ip - 1, b->reduction);
@@ -56,7 +51,7 @@ static void complete(sim_cta_t *cta, uint32_t id) {
     cta->epoch++;
     sim_new_stamp(cta);
   }
-  memset(clocks, 0, agents * sizeof *clocks);
+  memset(clocks, 0, words * sizeof *clocks);
   memset(b, 0, sizeof *b);
 }
 
@@ -88,8 +83,8 @@ const sim_ins_t *sim_barrier_join(sim_warp_t *w, const sim_ins_t *ins,
   }
   b->joined |= me;
   b->arrived += 32;
-  learn(cta->barrier_clocks + (size_t)id * cta->agent_count, w->clocks,
-        cta->agent_count);
+  sim_learn(cta->barrier_clocks + (size_t)id * cta->clock_words, w->clocks,
+            cta->clock_words);
   w->clocks[w->agent]++;
   if (waits) {
     b->waiting |= me;
@@ -112,37 +107,62 @@ void sim_barrier_exit(sim_warp_t *w) {
 
 /* -- races -- */
 
-static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
-                   uint32_t offset, uint32_t bytes, const char *what,
-                   uint32_t other, uint32_t agent, uint32_t other_lane) {
-  uint32_t warps = w->cta->warp_count;
-  bool many = agent == SIM_AGENT_MANY, same_warp = agent == w->agent;
-  if (other >= w->cta->launch->kernel->code_count) other = 0;
-  uint32_t start = w->cta->launch->shared_start;
-  const sim_kernel_t *k = w->cta->launch->kernel;
-  char place[96];
-  td_buf_t buf;
-  td_buf_init_fixed(&buf, place, sizeof place);
-  const sim_ins_t *o = &w->code[other];
+/* Where an instruction stands, for the other side of a report. */
+static void place_of(const sim_kernel_t *k, uint32_t line, char *out,
+                     size_t bytes) {
+  const sim_ins_t *o = &k->code[line < k->code_count ? line : 0];
   const char *file = ptx_file_name(k->module, o->loc);
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, out, bytes);
+  td_buf_printf(&buf, "%.*s, ", TD_STR_ARG(k->names.data[o->name]));
   if (*file)
     td_buf_printf(&buf, "%s:%u", file, k->module->locs.data[o->loc].line);
   else
     td_buf_printf(&buf, "PTX line %u", o->line);
-  char who[64];
+}
+
+static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
+                   uint32_t offset, uint32_t bytes, const char *what,
+                   uint32_t other, uint32_t agent, uint32_t other_lane) {
+  const sim_cta_t *cta = w->cta;
+  uint32_t warps = cta->warp_count;
+  bool many = agent == SIM_AGENT_MANY, same_warp = agent == w->agent;
+  char place[128], who[64];
+  td_buf_t buf;
+  place_of(cta->launch->kernel, other, place, sizeof place);
   td_buf_init_fixed(&buf, who, sizeof who);
-  if (many)
-    td_buf_puts(&buf, "several warps, among them one's");
-  else
+  if (many) {
+    td_buf_printf(&buf, "several warps, among them one's lane %u",
+                  other_lane & 31);
+  } else if (agent >= cta->reader_count) {
+    td_buf_puts(&buf, "a copy whose mbarrier this thread did not wait for");
+  } else {
     td_buf_printf(&buf, "warp %u", agent % warps);
-  if (!many && w->cta->cluster_count > 1)
-    td_buf_printf(&buf, " of CTA %u of the cluster", agent / warps);
+    if (cta->cluster_count > 1)
+      td_buf_printf(&buf, " of CTA %u of the cluster", agent / warps);
+    td_buf_printf(&buf, " lane %u", other_lane & 31);
+  }
   return sim_find(w, ins,
                   same_warp ? SIM_CHECK_RACE_WARP : SIM_CHECK_RACE_SHARED,
-                  lane, PTX_SPACE_SHARED, offset - start, bytes,
-                  "%s by %s lane %u (%.*s, %s) is not ordered before", what,
-                  who, other_lane & 31, TD_STR_ARG(k->names.data[o->name]),
-                  place);
+                  lane, PTX_SPACE_SHARED,
+                  offset - cta->launch->shared_start, bytes,
+                  "%s by %s (%s) is not ordered before", what, who, place);
+}
+
+/* The bytes [offset, end) that lie in a word, as a mask. */
+static uint8_t bytes_of(uint32_t word, uint32_t offset, uint32_t end) {
+  uint32_t low = offset > word * 4 ? offset - word * 4 : 0;
+  uint32_t high = end < word * 4 + 4 ? end - word * 4 : 4;
+  return (uint8_t)((1u << high) - (1u << low));
+}
+
+static sim_race_word_t *record_of(sim_cta_t *cta, uint32_t word) {
+  sim_race_word_t *r = &cta->races[word];
+  if (r->generation != cta->generation) {
+    memset(r, 0, sizeof *r);
+    r->generation = cta->generation;
+  }
+  return r;
 }
 
 /* -- vectors: the clocks of all agents that read a word since its write -- */
@@ -153,14 +173,14 @@ void sim_race_restart(sim_cta_t *cta) {
 }
 
 static uint32_t *vector_at(const sim_cta_t *cta, uint32_t index) {
-  return cta->vectors.data + (size_t)index * cta->agent_count;
+  return cta->vectors.data + (size_t)index * cta->reader_count;
 }
 
 /* A vector of zeros; 0 if the host has no memory, which loses readers. */
 static uint32_t vector_new(sim_cta_t *cta) {
   sim_vectors_t *v = &cta->vectors;
   uint32_t index = v->free_list;
-  size_t row = cta->agent_count * sizeof *v->data;
+  size_t row = cta->reader_count * sizeof *v->data;
   if (index) {
     v->free_list = vector_at(cta, index)[0];
   } else {
@@ -229,26 +249,39 @@ static uint32_t unordered_reader(const sim_warp_t *w, const sim_cta_t *cta,
   }
   if (!r->read_vector) return UINT32_MAX;
   const uint32_t *v = vector_at(cta, r->read_vector);
-  for (uint32_t a = 0; a < cta->agent_count; a++)
+  for (uint32_t a = 0; a < cta->reader_count; a++)
     if (v[a] > w->clocks[a] && a != me) return a;
   return UINT32_MAX;
 }
 
-bool sim_race_access_in(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
+/* An ordered write: the async proxy sees it only after a fence. */
+static bool judge_proxy(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
                         uint32_t lane, uint32_t offset, uint32_t bytes,
-                        bool is_write, bool is_atomic) {
+                        const sim_race_word_t *r) {
+  char place[128];
+  if (r->is_async ||
+      w->clocks[cta->agent_count + r->write_agent] >= r->write_clock)
+    return true;
+  place_of(cta->launch->kernel, r->write_line, place, sizeof place);
+  return sim_find(w, ins, SIM_CHECK_PROXY_FENCE, lane, PTX_SPACE_SHARED,
+                  offset - cta->launch->shared_start, bytes,
+                  "was written by an ordinary access (%s), and no "
+                  "fence.proxy.async comes in between",
+                  place);
+}
+
+bool sim_race_access(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
+                     uint32_t lane, uint32_t offset, uint32_t bytes,
+                     unsigned flags) {
   uint32_t end = offset + bytes;
   uint32_t now = w->clocks[w->agent], me = w->agent;
   uint32_t line = (uint32_t)(ins - w->code);
+  bool is_write = flags & SIM_RACE_WRITE;
+  bool is_atomic = flags & SIM_RACE_ATOMIC;
+  bool is_async = flags & SIM_RACE_ASYNC;
   for (uint32_t word = offset / 4; word * 4 < end; word++) {
-    sim_race_word_t *r = &cta->races[word];
-    uint32_t low = offset > word * 4 ? offset - word * 4 : 0;
-    uint32_t high = end < word * 4 + 4 ? end - word * 4 : 4;
-    uint8_t mask = (uint8_t)((1u << high) - (1u << low));
-    if (r->generation != cta->generation) {
-      memset(r, 0, sizeof *r);
-      r->generation = cta->generation;
-    }
+    sim_race_word_t *r = record_of(cta, word);
+    uint8_t mask = bytes_of(word, offset, end);
     if (r->write_clock && (r->write_bytes & mask) &&
         !(is_atomic && r->is_atomic)) {
       bool ordered =
@@ -257,13 +290,17 @@ bool sim_race_access_in(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
               : r->write_lane == lane || r->write_clock < now ||
                     r->write_sync != w->sync_clock ||
                     r->serial == w->serial;
-      if (!ordered &&
-          !report(w, ins, lane, offset, bytes, "a write", r->write_line,
-                  r->write_agent, r->write_lane))
+      if (!ordered) {
+        if (!report(w, ins, lane, offset, bytes, "a write", r->write_line,
+                    r->write_agent, r->write_lane))
+          return false;
+      } else if (is_async &&
+                 !judge_proxy(w, cta, ins, lane, offset, bytes, r)) {
         return false;
+      }
     }
     if (!is_write) {
-      add_read(w, cta, r, lane, line, mask);
+      if (!(flags & SIM_RACE_JUDGE)) add_read(w, cta, r, lane, line, mask);
       continue;
     }
     if (r->read_clock && (r->read_bytes & mask)) {
@@ -273,6 +310,7 @@ bool sim_race_access_in(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
                   r->read_lane))
         return false;
     }
+    if (flags & SIM_RACE_JUDGE) continue;
     bool again = r->write_agent == me && r->write_clock == now &&
                  r->serial == w->serial;
     r->write_bytes = again ? (uint8_t)(r->write_bytes | mask) : mask;
@@ -283,10 +321,33 @@ bool sim_race_access_in(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
     r->write_lane = (uint8_t)lane;
     r->serial = w->serial;
     r->is_atomic = is_atomic;
+    r->is_async = is_async;
     r->read_clock = 0;
     vector_drop(cta, r);
   }
   return true;
+}
+
+void sim_race_stamp(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
+                    const sim_stamp_t *stamp) {
+  uint32_t end = offset + bytes;
+  for (uint32_t word = offset / 4; word * 4 < end; word++) {
+    sim_race_word_t *r = record_of(cta, word);
+    uint8_t mask = bytes_of(word, offset, end);
+    bool again =
+        r->write_agent == stamp->agent && r->write_clock == stamp->clock;
+    r->write_bytes = again ? (uint8_t)(r->write_bytes | mask) : mask;
+    r->write_clock = stamp->clock;
+    r->write_sync = stamp->sync;
+    r->write_line = stamp->line;
+    r->write_agent = stamp->agent;
+    r->write_lane = stamp->lane;
+    r->serial = stamp->serial;
+    r->is_atomic = false;
+    r->is_async = stamp->is_async;
+    r->read_clock = 0;
+    vector_drop(cta, r);
+  }
 }
 
 bool sim_tag_meet(sim_warp_t *w, const sim_ins_t *ins, uint64_t *tag,

@@ -37,8 +37,9 @@ bool sim_tag_meet(sim_warp_t *w, const sim_ins_t *ins, uint64_t *tag,
                   uint32_t size);
 
 /* What is remembered of a 4-byte word in kernels with partial barriers,
-   clusters or asynchronous copies. An agent is a warp of the cluster:
-   rank * warps of a CTA + warp. */
+   clusters or asynchronous copies. An agent that reads is a warp of the
+   cluster: rank * warps of a CTA + warp; one that writes may be an mbarrier,
+   see sim_cta_t.agent_count. */
 struct sim_race_word_t {
   uint32_t generation;    /* of the CTA that wrote this record */
   uint32_t write_clock;   /* of the last writer; 0: none */
@@ -57,6 +58,7 @@ struct sim_race_word_t {
   uint32_t read_epoch;    /* of the whole CTA when they did */
   uint32_t serial;        /* of the instruction that wrote last */
   bool is_atomic;         /* the last write was an atomic operation */
+  bool is_async;          /* it went through the async proxy */
 };
 
 /* Joins barrier id; waits if `waits`. Returns the next instruction, NULL if
@@ -73,20 +75,38 @@ void sim_new_stamp(sim_cta_t *cta);
 /* A CTA starts: its vectors are void. */
 void sim_race_restart(sim_cta_t *cta);
 
-/* Judges an access of one lane to shared memory of a CTA of the warp's
-   cluster that keeps records (cta->races); bytes <= 16, aligned. False if a
-   finding ended the launch. */
-bool sim_race_access_in(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
-                        uint32_t lane, uint32_t offset, uint32_t bytes,
-                        bool is_write, bool is_atomic);
+enum {
+  SIM_RACE_WRITE = 1,
+  SIM_RACE_ATOMIC = 2,
+  SIM_RACE_ASYNC = 4, /* through the async proxy */
+  SIM_RACE_JUDGE = 8  /* leave no record */
+};
 
-/* The same in the warp's own CTA. */
-static inline bool sim_race_access(sim_warp_t *w, const sim_ins_t *ins,
-                                   uint32_t lane, uint32_t offset,
-                                   uint32_t bytes, bool is_write,
-                                   bool is_atomic) {
-  return sim_race_access_in(w, w->cta, ins, lane, offset, bytes, is_write,
-                            is_atomic);
+/* Judges an access of one lane to shared memory of a CTA of the warp's
+   cluster that keeps records (cta->races), and remembers it; flags of the
+   enum above. False if a finding ended the launch. */
+bool sim_race_access(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
+                     uint32_t lane, uint32_t offset, uint32_t bytes,
+                     unsigned flags);
+
+/* A write that an agent completes at a time of its own: whoever has not heard
+   of that time must not touch the bytes. */
+typedef struct sim_stamp_t {
+  uint32_t clock, sync, line, serial;
+  uint16_t agent;
+  uint8_t lane; /* 32: of no thread */
+  bool is_async;
+} sim_stamp_t;
+
+/* Remembers such a write without judging it. */
+void sim_race_stamp(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
+                    const sim_stamp_t *stamp);
+
+/* Adds what another clock knows. */
+static inline void sim_learn(uint32_t *mine, const uint32_t *theirs,
+                             uint32_t count) {
+  for (uint32_t k = 0; k < count; k++)
+    mine[k] = theirs[k] > mine[k] ? theirs[k] : mine[k];
 }
 
 #endif

@@ -14,6 +14,7 @@
 #define SIM_BARRIERS 16
 #define SIM_MAX_CALLS 32 /* nested calls; recursion is refused anyway */
 #define SIM_LOCKS    64
+#define SIM_MBARS    64 /* of a CTA that have a clock of their own */
 #define SIM_CACHE    64  /* allocations remembered by a worker */
 
 typedef enum sim_warp_state_t {
@@ -113,7 +114,13 @@ struct sim_cta_t {
   uint64_t *tags;        /* likewise; kernels have one of the two */
   uint32_t stamp;        /* of the last barrier, unlike that of any before */
   uint32_t generation;   /* of the CTA: records of earlier ones are void */
-  uint32_t agent_count;  /* warps of all CTAs of the cluster */
+  /* A vector clock has an entry for each agent: the warps of the cluster by
+     rank, then SIM_MBARS mbarriers of each CTA, whose copies complete in
+     their phases. Kernels that use the async proxy keep a second clock behind
+     it, of what is ordered for that proxy. */
+  uint32_t reader_count; /* agents that are warps */
+  uint32_t agent_count;
+  uint32_t clock_words;  /* agent_count once or twice */
   uint32_t *barrier_clocks; /* what joined each barrier brought along */
   uint32_t *cluster_clocks; /* of rank 0: what joins the cluster's barrier,
                                then what the last phase brought along */

@@ -267,10 +267,12 @@ bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   if (cta->tags) return judge_tags(w, i, out, kind);
   if (!cta->races) return true;
   w->serial++;
+  unsigned flags = kind == 'r'   ? 0
+                   : kind == 'w' ? SIM_RACE_WRITE
+                                 : SIM_RACE_WRITE | SIM_RACE_ATOMIC;
   for (uint32_t l = 0; l < 32; l++) {
     if ((out->mask >> l & 1) &&
-        !sim_race_access_in(w, cta, i, l, (uint32_t)out->offset[l], size,
-                            kind != 'r', kind == 'a'))
+        !sim_race_access(w, cta, i, l, (uint32_t)out->offset[l], size, flags))
       return false;
   }
   return true;
