@@ -100,16 +100,30 @@ static int code_of(tdsl_status_t status) {
   return CLI_INTERNAL;
 }
 
+/* Devices, stages and passes are words of the command line: one that does
+ * not exist is a slip of the user's and no missing part. */
+static bool names_nothing(tdsl_string_t id) {
+  static const char *const ids[] = {"B03", "B11"};
+  for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+    if (id.length == strlen(ids[i]) && memcmp(id.data, ids[i], id.length) == 0)
+      return true;
+  }
+  return false;
+}
+
 /* The library keeps this many of one call. */
 enum { CLI_MOST_ERRORS = 20 };
 
 /* Diagnostics have been shown; a failure without any has its message. */
 int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t **error) {
   bool is_ours = status == TDSL_STATUS_INTERNAL;
+  bool is_usage = false;
   uint32_t told = 0, count = tdsl_error_get_diagnostic_count(*error);
   for (uint32_t i = 0; i < count; i++) {
-    told += tdsl_error_get_diagnostic(*error, i)->severity ==
-            TDSL_SEVERITY_ERROR;
+    const tdsl_diagnostic_t *d = tdsl_error_get_diagnostic(*error, i);
+    if (d->severity != TDSL_SEVERITY_ERROR) continue;
+    is_usage |= told == 0 && names_nothing(d->id);
+    told++;
   }
   if (status != TDSL_STATUS_OK) cli_clear(cli);
   if (status != TDSL_STATUS_OK && (told == 0 || is_ours)) {
@@ -130,7 +144,7 @@ int cli_end(cli_t *cli, tdsl_status_t status, tdsl_error_t **error) {
   }
   tdsl_error_release(*error);
   *error = NULL;
-  return code_of(status);
+  return is_usage ? CLI_USAGE : code_of(status);
 }
 
 int cli_verdict(const cli_t *cli, int code) {

@@ -65,6 +65,18 @@ static int choose_entry(cli_t *cli, cli_job_t *job, choice_t *c) {
 
 /* ---- one run ------------------------------------------------------------- */
 
+static int check_ins(cli_t *cli) {
+  for (int i = 0; i < cli_count(cli, CLI_OPT_IN); i++) {
+    const char *spec = cli_each(cli, CLI_OPT_IN, i);
+    const char *equals = strchr(spec, '=');
+    if (equals != NULL && equals != spec && equals[1] != '\0') continue;
+    return cli_usage(cli, "--in is NAME=VALUE, not '%s'; VALUE is a number, "
+                          "true, false, F.npy, F.json or random:SEED",
+                     spec);
+  }
+  return CLI_OK;
+}
+
 static int read_inputs(cli_t *cli, cli_job_t *job) {
   tdsl_error_t *error;
   int code = cli_end(
@@ -175,7 +187,9 @@ static bool read_repeat(cli_t *cli, cli_job_t *job) {
 
 static int run_entry(cli_t *cli, cli_job_t *job) {
   choice_t choice = {0};
-  int code = choose_entry(cli, job, &choice);
+  int code = check_ins(cli);
+  if (code == CLI_OK) code = cli_check_outs(cli);
+  if (code == CLI_OK) code = choose_entry(cli, job, &choice);
   if (code == CLI_OK) code = read_inputs(cli, job);
   if (code == CLI_OK) code = compile(cli, job);
   if (code == CLI_OK) code = prepare(cli, job);

@@ -122,19 +122,27 @@ static bool ends(const char *text, const char *suffix) {
   return n >= k && strcmp(text + n - k, suffix) == 0;
 }
 
+/* NAME=F.npy; the rest are JSON of all results. */
+static bool is_npy(const char *spec) {
+  return strchr(spec, '=') != NULL && ends(spec, ".npy");
+}
+
+int cli_check_outs(cli_t *cli) {
+  for (int i = 0; i < cli_count(cli, CLI_OPT_OUT); i++) {
+    const char *spec = cli_each(cli, CLI_OPT_OUT, i);
+    bool is_json = ends(spec, ".json") || strcmp(spec, "-") == 0;
+    if (is_json || (is_npy(spec) && spec[0] != '=')) continue;
+    return cli_usage(cli, "--out is F.json, - or NAME=F.npy, not '%s'", spec);
+  }
+  return CLI_OK;
+}
+
 int cli_write_results(cli_t *cli, const cli_job_t *job) {
   int code = CLI_OK;
   for (int i = 0; i < cli_count(cli, CLI_OPT_OUT) && code == CLI_OK; i++) {
     const char *spec = cli_each(cli, CLI_OPT_OUT, i);
-    const char *equals = strchr(spec, '=');
-    if (equals != NULL && ends(spec, ".npy")) {
-      code = write_npy(cli, job, spec, equals);
-    } else if (ends(spec, ".json") || strcmp(spec, "-") == 0) {
-      code = write_json(cli, job, spec);
-    } else {
-      code = cli_usage(cli, "--out is F.json, - or NAME=F.npy, not '%s'",
-                       spec);
-    }
+    code = is_npy(spec) ? write_npy(cli, job, spec, strchr(spec, '='))
+                        : write_json(cli, job, spec);
   }
   return code;
 }

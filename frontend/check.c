@@ -133,6 +133,82 @@ static void make_entry(sem_ctx_t *c) {
   c->entry = sem_instantiate(c, fn, dtypes, entry_pack(o, d), true);
 }
 
+/* ---- values from outside the text ---------------------------------------- */
+
+/* Only a dim of the file, or of the requested entry, takes a value. */
+static bool takes_value(const sem_ctx_t *c, const ast_decl_t *entry,
+                        const char *name) {
+  const sem_global_t *g = td_map_get(&c->main->values, td_str(name));
+  if (g != NULL) return g->kind != SEM_GLOBAL_CONST;
+  for (size_t i = 0; entry != NULL && i < entry->generic_count; i++) {
+    const ast_generic_t *generic = &entry->generics[i];
+    if (generic->what.text == NULL && !generic->is_pack &&
+        strcmp(generic->name.text, name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* The place is the command line or the call of the host: only the file can
+ * be named. */
+static void no_target(sem_ctx_t *c, const char *what, const char *name,
+                      td_nearest_t *near) {
+  c->module = c->main;
+  td_loc_t loc = {c->main->file, 0, 0, 0, 0};
+  td_diag_t *d = sem_report(c, TD_E44, loc, "no %s %s in %s takes a value",
+                            what, name,
+                            td_sources_get(c->task, c->main->file)->name);
+  if (near->best.data != NULL) {
+    td_diag_help(d, "did you mean `%.*s`?", TD_STR_ARG(near->best));
+  }
+}
+
+static void check_given_dims(sem_ctx_t *c, const ast_decl_t *entry) {
+  const sem_options_t *o = c->options;
+  for (uint32_t i = 0; i < o->dim_count; i++) {
+    if (takes_value(c, entry, o->dims[i].name)) continue;
+    td_nearest_t near = td_nearest_start(td_str(o->dims[i].name));
+    for (size_t k = 0; k < c->main->values.length; k++) {
+      const sem_global_t *g = c->main->values.entries[k].value;
+      if (g->kind == SEM_GLOBAL_CONST) continue;
+      td_nearest_offer(&near, c->main->values.entries[k].key);
+    }
+    for (size_t k = 0; entry != NULL && k < entry->generic_count; k++) {
+      const ast_generic_t *generic = &entry->generics[k];
+      if (generic->what.text != NULL || generic->is_pack) continue;
+      td_nearest_offer(&near, td_str(generic->name.text));
+    }
+    no_target(c, "dim", o->dims[i].name, &near);
+  }
+}
+
+static void check_given_axes(sem_ctx_t *c) {
+  const sem_options_t *o = c->options;
+  for (uint32_t i = 0; i < o->axis_count; i++) {
+    td_nearest_t near = td_nearest_start(td_str(o->axes[i].name));
+    bool found = false;
+    for (size_t k = 0; k < c->modules.length && !found; k++) {
+      const td_map_t *axes = &c->modules.data[k]->axes;
+      found = td_map_get(axes, td_str(o->axes[i].name)) != NULL;
+      for (size_t n = 0; n < axes->length; n++) {
+        td_nearest_offer(&near, axes->entries[n].key);
+      }
+    }
+    if (!found) no_target(c, "mesh axis", o->axes[i].name, &near);
+  }
+}
+
+/* A misspelt --dim or --mesh would leave the wish unheard. */
+static void check_given(sem_ctx_t *c) {
+  if (c->main->is_incomplete) return;
+  const sem_options_t *o = c->options;
+  const sem_fn_t *fn =
+      o->entry != NULL ? td_map_get(&c->main->fns, td_str(o->entry)) : NULL;
+  check_given_dims(c, fn != NULL ? fn->decl : NULL);
+  check_given_axes(c);
+}
+
 /* ---- 5. order of calls --------------------------------------------------- */
 
 typedef struct visit {
@@ -420,6 +496,7 @@ static void check_all(sem_ctx_t *c) {
   sem_assume_sizes(c);
   check_records(c, c->main);
   make_entry(c);
+  check_given(c);
   check_functions(c, c->main, &next);
   finish(c);
 }

@@ -320,13 +320,23 @@ void sem_require_values(sem_ctx_t *c) {
 
 /* ---- mesh ---------------------------------------------------------------- */
 
+static bool check_ranks(sem_ctx_t *c, td_loc_t loc, const char *axis,
+                        int64_t value) {
+  if (value >= 1 && value <= MAX_DIM) return true;
+  sem_report(c, TD_L01, loc, "axis %s has %lld ranks, wanted 1 .. 2^31-1",
+             axis, (long long)value);
+  return false;
+}
+
 /* --mesh none and --mesh a=2 come before the text. -1: no value, which
  * checking accepts. */
 static int64_t axis_size(sem_ctx_t *c, const ast_item_t *item) {
   if (c->options->mesh_none) return 1;
   for (uint32_t i = 0; i < c->options->axis_count; i++) {
     if (strcmp(c->options->axes[i].name, item->name.text) == 0) {
-      return c->options->axes[i].value;
+      int64_t given = c->options->axes[i].value;
+      return check_ranks(c, item->name.loc, item->name.text, given) ? given
+                                                                    : -1;
     }
   }
   if (item->value == NULL) return -1;
@@ -339,11 +349,8 @@ static int64_t axis_size(sem_ctx_t *c, const ast_item_t *item) {
                "the size of axis %s is not an integer", item->name.text);
     return -1;
   }
-  if (value >= 1 && value <= MAX_DIM) return value;
-  sem_report(c, TD_L01, item->value->loc,
-             "axis %s has %lld ranks, wanted 1 .. 2^31-1", item->name.text,
-             (long long)value);
-  return -1;
+  bool fits = check_ranks(c, item->value->loc, item->name.text, value);
+  return fits ? value : -1;
 }
 
 /* Axes have names of their own: they never meet dims in one place of the

@@ -464,6 +464,15 @@ static void check_block(verifier_t *v, const tir_block_t *nodes, int depth) {
 
 /* ---- functions ----------------------------------------------------------- */
 
+/* The other one's memory is read as this slot's. */
+static bool can_fall_back(const verifier_t *v, const tir_slot_t *slot) {
+  const tir_slot_t *other = &v->func->slots[slot->else_slot];
+  return slot->kind == TIR_IN && other->kind == TIR_IN &&
+         slot->value != NULL && other->value != NULL &&
+         slot->value->dtype == other->value->dtype &&
+         slot->value->rank == other->value->rank;
+}
+
 /* A slot has a value to read, a result to leave, or both, by its kind. */
 static void check_slot(verifier_t *v, uint32_t at) {
   const tir_slot_t *slot = &v->func->slots[at];
@@ -480,6 +489,9 @@ static void check_slot(verifier_t *v, uint32_t at) {
     fail(v, slot->loc, "slot %s has a default but is no scalar", slot->name);
   if (slot->else_slot >= 0 && (uint32_t)slot->else_slot >= v->func->slot_count)
     fail(v, slot->loc, "slot %s falls back to no slot", slot->name);
+  else if (slot->else_slot >= 0 && !can_fall_back(v, slot))
+    fail(v, slot->loc, "slot %s cannot fall back to %s", slot->name,
+         v->func->slots[slot->else_slot].name);
   if (slot->lo != NULL) check_poly(v, slot->lo, slot->loc, "a range");
   if (slot->hi != NULL) check_poly(v, slot->hi, slot->loc, "a range");
   if (v->ok && slot->value != NULL) define(v, slot->value);

@@ -232,7 +232,7 @@ static void refuse(pass_state_t *state, const tir_node_t *n, size_t size) {
                          "operations; the limit is %d",
                          size, TEXT_LIMIT);
   td_diag_help(d, "give parts of it names and an index");
-  td_raise(state->task, TDSL_STATUS_INVALID_PROGRAM, "a formula is too long");
+  td_raise(state->task, TDSL_STATUS_UNAVAILABLE, "a formula is too long");
 }
 
 static size_t size_of(td_arena_t *scratch, tir_node_t *n) {

@@ -141,7 +141,8 @@ typedef struct plan_module {
   plan_payload_t payload;
   const char *target;   /* "x86-64-v4"; NULL if it does not matter */
   size_t bytes;
-  const void *data;
+  const void *data;     /* NULL: a text that names it by its hash alone */
+  uint64_t hash;        /* of the bytes; read only where data is NULL */
 } plan_module_t;
 
 /* What one launch moves and computes; expressions over vars. */
@@ -240,7 +241,8 @@ plan_expr_t plan_join(td_arena_t *, plan_x_t op, plan_expr_t a,
                       plan_expr_t b);
 
 /* Text without payload bytes (a hash and a size stand for them) unless
- * `with_payload` (hexadecimal); parse needs the payload. */
+ * `with_payload` (hexadecimal). What was parsed without payload can be judged
+ * and printed again, and no device loads it. */
 void plan_print(td_buf_t *out, const plan_t *, bool with_payload);
 plan_t *plan_parse(td_task_t *, td_arena_t *, uint32_t file);
 /* Structure, step nesting, kernel signatures, and the memory plan: no two

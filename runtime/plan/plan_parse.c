@@ -40,6 +40,19 @@ static void parse_data(plan_parser_t *p, plan_module_t *m) {
   m->data = data;
 }
 
+/* "x" and 16 digits, as printed. */
+static bool read_hash(td_str_t word, uint64_t *out) {
+  if (word.length != 17 || word.data[0] != 'x') return false;
+  *out = 0;
+  for (size_t i = 1; i < word.length; i++) {
+    char c = word.data[i];
+    bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit && (c < 'a' || c > 'f')) return false;
+    *out = *out << 4 | (uint64_t)(is_digit ? c - '0' : c - 'a' + 10);
+  }
+  return true;
+}
+
 static plan_module_t parse_module(plan_parser_t *p) {
   plan_module_t m = {.name = plan_expect_string(p)};
   if (plan_take(p, "kir")) {
@@ -59,7 +72,9 @@ static plan_module_t parse_module(plan_parser_t *p) {
   td_str_t hash = p->word;
   plan_next(p);
   if (!plan_take(p, "data")) {
-    plan_fail(p, "module %s has no data", m.name);
+    if (!read_hash(hash, &m.hash)) {
+      plan_fail(p, "module %s has no hash of 16 hexadecimal digits", m.name);
+    }
     return m;
   }
   parse_data(p, &m);

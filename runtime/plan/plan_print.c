@@ -225,8 +225,12 @@ static void put_module(printer_t *p, const plan_module_t *m, bool with_data) {
   put_string(p, m->target != NULL ? m->target : "");
   td_buf_printf(p->out, " bytes %llu hash x%016llx",
                 (unsigned long long)m->bytes,
-                (unsigned long long)plan_payload_hash(m->data, m->bytes));
+                (unsigned long long)(m->data == NULL
+                                         ? m->hash
+                                         : plan_payload_hash(m->data,
+                                                             m->bytes)));
   const unsigned char *data = m->data;
+  with_data = with_data && data != NULL;
   if (with_data) td_buf_puts(p->out, " data {");
   for (size_t i = 0; with_data && i < m->bytes; i++) {
     if (i % 36 == 0) td_buf_puts(p->out, "\n  x");

@@ -103,7 +103,7 @@ def main():
                 code, out = run(["run", path, "--device", device, "--in",
                                  "a=1", "--out", path + ".json"], 8 << 20,
                                 120)
-                good = code in (1, 5) and name not in ACCEPTED and bool(
+                good = code in (4, 5) and name not in ACCEPTED and bool(
                     re.search(r"error\[(L04|B01|B\d\d)\]", out))
                 if code == 0:
                     with open(path + ".json") as f:

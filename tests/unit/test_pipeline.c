@@ -247,7 +247,7 @@ TASK_TEST(test_too_long) {
   td_task_init(&other, NULL);
   check_t c = {.tir = tir};
   assert_int_equal(td_task_run(&other, build_body, &c),
-                   TDSL_STATUS_INVALID_PROGRAM);
+                   TDSL_STATUS_UNAVAILABLE);
   assert_int_equal(td_task_errors(&other), 1);
   assert_string_equal(unit_first_id(&other), "B01");
   td_task_free(&other);
