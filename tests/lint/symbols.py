@@ -20,7 +20,7 @@ PREFIXES = {
     "ir": ("ix_", "tir_", "kir_", "led_", "ir_"),
     "frontend": ("ast_", "sem_", "fmt_", "lower_", "lo_", "bind_"),
     "passes": ("pass_", "planner_", "contraction_", "group_", "tensor_",
-               "tile_", "flat_"),
+               "tile_", "flat_", "cascade_"),
     "codegen": ("cg_",),
     "codegen_llvm": ("cgl_",),
     "codegen_cuda": ("cgc_",),
