@@ -13,6 +13,9 @@ foreach(source IN LISTS sources)
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
   target_link_libraries(example_${name} PRIVATE
     tdsl_flags tdsl_warnings tdsl_static m)
+  if(TARGET tdsl_simgpu)
+    add_dependencies(example_${name} tdsl_simgpu)
+  endif()
   if(TDSL_TESTS AND EXISTS ${folder}/run.sh)
     # tests/tdtest.py runs these itself, on several devices.
     add_test(NAME example.${name}

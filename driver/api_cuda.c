@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "runtime/cuda/cuda_nvrtc.h"
+#include "runtime/cuda/cuda_sass.h"
 
 enum { PART_BYTES = 32 * 1024 };
 
@@ -16,26 +17,45 @@ void drv_cuda_text(drv_backend_t *b, const kir_kernel_t *const *kernels,
   cgc_emit(b->c->task, b->c->arena, kernels, count, &options, out, described);
 }
 
-bool drv_cuda_code(drv_backend_t *b, const char *text, bool is_ptx,
-                   td_buf_t *out) {
+typedef struct making {
   rcuda_nvrtc_t nvrtc;
+} making_t;
+
+static void close_nvrtc(void *arg) {
+  making_t *m = arg;
+  if (m->nvrtc.library != NULL) rcuda_nvrtc_close(&m->nvrtc);
+}
+
+bool drv_cuda_code(drv_backend_t *b, const char *text, drv_code_t form,
+                   td_buf_t *out) {
+  making_t *m = TD_NEW(b->c->arena, making_t);
   rcuda_code_t code;
   rcuda_source_t source = {.text = text,
                            .name = "dump",
                            .arch = b->target->name,
                            .has_lines = b->c->device.hal == DRV_HAL_SIM};
-  if (!rcuda_nvrtc_open(b->c->task, b->c->arena, &nvrtc)) return false;
-  bool ok = rcuda_compile(b->c->task, b->c->arena, &nvrtc, &source, &code);
+  td_defer(b->c->task, close_nvrtc, m);
+  bool ok =
+      rcuda_nvrtc_open(b->c->task, b->c->arena, &m->nvrtc) &&
+      rcuda_compile(b->c->task, b->c->arena, &m->nvrtc, &source, &code);
+  td_undefer(b->c->task, true);
   if (ok && code.log[0] != '\0') {
     /* text of ours that a compiler wonders about is a fault */
     td_diag_t *d = td_diag(b->c->task, TD_B06, TD_NO_LOC,
                            "NVRTC has remarks about our text");
     td_diag_note(d, "%s", code.log);
   }
-  if (ok && is_ptx) td_buf_put(out, code.ptx, code.ptx_bytes);
-  else if (ok) td_buf_put(out, code.cubin, code.cubin_bytes);
-  rcuda_nvrtc_close(&nvrtc);
-  return ok;
+  if (!ok) return false;
+  switch (form) {
+    case DRV_CODE_PTX: td_buf_put(out, code.ptx, code.ptx_bytes); break;
+    case DRV_CODE_CUBIN:
+      td_buf_put(out, code.cubin, code.cubin_bytes);
+      break;
+    case DRV_CODE_SASS:
+      return rcuda_disassemble(b->c->task, b->c->arena, code.cubin,
+                               code.cubin_bytes, out);
+  }
+  return true;
 }
 
 /* Kernels go into a module until its text is long; what goes where depends on

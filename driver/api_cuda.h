@@ -8,9 +8,14 @@
 void drv_cuda_text(drv_backend_t *b, const kir_kernel_t *const *kernels,
                    uint32_t count, bool has_lines, td_buf_t *out,
                    struct cgc_kernel *described);
-/* What NVRTC makes of it: `ptx`, or the machine code. False after
- * diagnostics. */
-bool drv_cuda_code(drv_backend_t *b, const char *text, bool is_ptx,
+typedef enum drv_code {
+  DRV_CODE_PTX,
+  DRV_CODE_CUBIN,
+  DRV_CODE_SASS, /* the cubin as text */
+} drv_code_t;
+
+/* What NVRTC makes of it. False after diagnostics. */
+bool drv_cuda_code(drv_backend_t *b, const char *text, drv_code_t form,
                    td_buf_t *out);
 /* CUDA C of all kernels, in a few modules, and how they are launched. */
 void drv_payloads_cuda(drv_backend_t *b, drv_payloads_t *out);

@@ -9,7 +9,7 @@
 /* The closed list, in the order of compilation. `=` takes a pass's name. */
 static const char stages[] = "tokens\nast\ntir\ntir-after=PASS\ntir-all\n"
                              "kir\nkir-after=PASS\nkir-all\nllvm\nasm\n"
-                             "cuda\nptx\ncubin\nplan\nmemory\n";
+                             "cuda\nptx\ncubin\nsass\nplan\nmemory\n";
 
 tdsl_string_t tdsl_stage_get_list(void) {
   return td_str(stages);
@@ -136,10 +136,10 @@ static void print_code(dump_t *d, bool is_asm) {
 #endif
 }
 
-/* cuda, ptx, cubin */
+/* cuda, ptx, cubin, sass */
 static bool is_gpu_stage(tdsl_string_t stage) {
   return td_str_eqc(stage, "cuda") || td_str_eqc(stage, "ptx") ||
-         td_str_eqc(stage, "cubin");
+         td_str_eqc(stage, "cubin") || td_str_eqc(stage, "sass");
 }
 
 static void print_cuda(dump_t *d) {
@@ -152,8 +152,11 @@ static void print_cuda(dump_t *d) {
   if (td_str_eqc(d->call->stage, "cuda")) {
     td_buf_put(&d->out, text.data, text.length);
   } else {
-    (void)drv_cuda_code(&d->b, text.data, td_str_eqc(d->call->stage, "ptx"),
-                        &d->out);
+    tdsl_string_t stage = d->call->stage;
+    drv_code_t form = td_str_eqc(stage, "ptx")     ? DRV_CODE_PTX
+                      : td_str_eqc(stage, "cubin") ? DRV_CODE_CUBIN
+                                                   : DRV_CODE_SASS;
+    (void)drv_cuda_code(&d->b, text.data, form, &d->out);
   }
   td_buf_free(&text);
 }

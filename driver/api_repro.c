@@ -3,8 +3,8 @@
  * Compiling is deterministic, so after a failure the same compilation is made
  * once more with a hook that keeps the IR after each pass; what it has when
  * the failure comes again is the IR before the failing pass.  Sources, that
- * IR and a command go to one folder. */
-#include "driver/api_backend.h"
+ * IR, a GPU's CUDA C and a command go to one folder. */
+#include "driver/api_cuda.h"
 
 #include "driver/build_info.h"
 
@@ -15,6 +15,7 @@ typedef struct repro {
   const char *message;
   td_task_t *task;   /* of the second compilation */
   td_buf_t tir;      /* the last text of the tensor IR */
+  const char *target; /* what m0.cu and so on are for; NULL: no GPU's */
   bool has_kernels;
 } repro_t;
 
@@ -27,6 +28,23 @@ static void keep_text(void *user, const char *pass, const char *text,
   td_buf_put(&r->tir, text, length);
 }
 
+static void write_file(repro_t *r, const char *name, td_str_t text) {
+  const char *path = td_os_join(&r->task->arena, r->folder, name);
+  (void)td_os_write_atomic(r->task, path, text.data, text.length);
+}
+
+/* Modules as NVRTC got them. The arena that they are in ends with the
+ * compilation. */
+static void write_cuda(repro_t *r, const drv_payloads_t *payloads) {
+  if (!td_os_make_folders(r->task, r->folder)) return;
+  for (uint32_t m = 0; m < payloads->module_count; m++) {
+    const plan_module_t *module = &payloads->modules[m];
+    write_file(r, td_arena_printf(&r->task->arena, "%s.cu", module->name),
+               td_str_n(module->data, module->bytes));
+    r->target = module->target;
+  }
+}
+
 static void compile_again(td_task_t *task, void *arg) {
   repro_t *r = arg;
   td_arena_t arena;
@@ -36,6 +54,11 @@ static void compile_again(td_task_t *task, void *arg) {
   drv_payloads_t *payloads = TD_NEW(&arena, drv_payloads_t);
   drv_compile_init(c, task, &arena, r->context, r->desc);
   if (!drv_device_parse(task, &arena, r->desc->device, &c->device)) return;
+  bool is_gpu = c->device.hal == DRV_HAL_CUDA || c->device.hal == DRV_HAL_SIM;
+  if (is_gpu) {
+    hal_device_t *device = drv_device_open(task, r->context, &c->device);
+    if (device == NULL || !drv_gpu_target(task, device, &c->device)) return;
+  }
   if (!drv_compile_all(c) || !drv_backend_init(b, c)) return;
   tir_print(&r->tir, c->tir);
   b->options.dump = keep_text;
@@ -44,13 +67,13 @@ static void compile_again(td_task_t *task, void *arg) {
   r->has_kernels = true;
   drv_backend_kernels(b);
   drv_backend_memory(b);
-  drv_payloads_kir(b, payloads);
+  if (is_gpu) {
+    drv_payloads_cuda(b, payloads);
+    write_cuda(r, payloads);
+  } else {
+    drv_payloads_kir(b, payloads);
+  }
   drv_backend_plan(b, payloads);
-}
-
-static void write_file(repro_t *r, const char *name, td_str_t text) {
-  const char *path = td_os_join(&r->task->arena, r->folder, name);
-  (void)td_os_write_atomic(r->task, path, text.data, text.length);
 }
 
 static const char *base_name(const char *path) {
@@ -78,6 +101,11 @@ static void write_all(td_task_t *task, void *arg) {
                 "  tdslc opt before.tir --passes %s\n",
                 r->message, stage,
                 r->has_kernels ? "lower-to-tiles,mark-safe-loads" : stage);
+  if (r->target != NULL) {
+    td_buf_printf(&text, "\nm0.cu and so on are the kernels for %s:\n\n"
+                  "  nvcc -cubin -arch=%s -std=c++17 -fmad=false m0.cu\n",
+                  r->target, r->target);
+  }
   write_file(r, "README", td_buf_view(&text));
   td_buf_free(&text);
 }

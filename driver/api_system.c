@@ -4,6 +4,7 @@
 #include "driver/build_info.h"
 #include "ir/target.h"
 #include "runtime/base/env.h"
+#include "runtime/cuda/cuda_about.h"
 
 typedef struct system_call {
   bool where, as_json;
@@ -44,6 +45,52 @@ static void put_knobs(td_buf_t *out, bool as_json) {
   if (as_json) td_buf_puts(out, "]");
 }
 
+/* Those that this machine can run on. */
+static const char *device_list(td_arena_t *arena,
+                               const rcuda_about_t *about) {
+  bool has_nvrtc = false, has_driver = false, has_sim = false;
+  for (size_t i = 0; i < about->length; i++) {
+    const rcuda_about_row_t *r = &about->data[i];
+    bool is_here = strncmp(r->value, "not found", 9) != 0;
+    if (strcmp(r->key, "nvrtc") == 0) has_nvrtc = is_here;
+    if (strcmp(r->key, "simulator") == 0) has_sim = is_here;
+    if (strcmp(r->key, "gpu") == 0) has_driver = r->value[0] != 'n';
+  }
+  return td_arena_printf(arena, "%sinterp interp:f64 interp:kir null%s%s",
+                         TDSL_WITH_LLVM ? "cpu " : "",
+                         has_nvrtc && has_driver ? " cuda" : "",
+                         has_nvrtc && has_sim ? " sim" : "");
+}
+
+/* "looked": {"nvrtc": ["NAME: REASON", ...], ...}, "gpus": [...] */
+static void put_lists(td_buf_t *out, const rcuda_about_t *about) {
+  bool is_first = true;
+  td_buf_puts(out, ", \"looked\": {");
+  for (size_t i = 0; i < about->length; i++) {
+    const rcuda_about_row_t *r = &about->data[i];
+    if (r->places[0] == '\0') continue;
+    td_buf_printf(out, "%s\"%s\": [", is_first ? "" : ", ", r->key);
+    is_first = false;
+    for (const char *at = r->places; *at != '\0';) {
+      size_t n = strcspn(at, "\n");
+      if (at != r->places) td_buf_puts(out, ", ");
+      td_buf_json(out, td_str_n(at + 2, n - 2)); /* without its indent */
+      at += n + 1;
+    }
+    td_buf_putc(out, ']');
+  }
+  td_buf_puts(out, "}, \"gpus\": [");
+  is_first = true;
+  for (size_t i = 0; i < about->length; i++) {
+    const rcuda_about_row_t *r = &about->data[i];
+    if (strcmp(r->key, "gpu") != 0) continue;
+    if (!is_first) td_buf_puts(out, ", ");
+    is_first = false;
+    td_buf_json(out, td_str(r->value));
+  }
+  td_buf_putc(out, ']');
+}
+
 static void describe_work(td_task_t *task, void *arg) {
   system_call_t *c = arg;
   td_buf_t out;
@@ -59,14 +106,22 @@ static void describe_work(td_task_t *task, void *arg) {
   row(&out, c->as_json, "llvm",
       TDSL_WITH_LLVM ? TDSL_BUILD_LLVM : "not built in");
   row(&out, c->as_json, "cpu", target != NULL ? target->name : "unknown");
-  row(&out, c->as_json, "nvrtc", "not supported by this version");
+  rcuda_about_t about = {0};
+  rcuda_about(task, &task->arena, c->where, &about);
+  for (size_t i = 0; i < about.length; i++) {
+    const rcuda_about_row_t *r = &about.data[i];
+    if (c->as_json && strcmp(r->key, "gpu") == 0) continue; /* below */
+    row(&out, c->as_json, r->key, r->value);
+    if (c->where && !c->as_json) td_buf_puts(&out, r->places);
+  }
   row(&out, c->as_json, "nccl", "not supported by this version");
   row(&out, c->as_json, "mpi", "not supported by this version");
   if (c->where) {
     const char *cpus =
         td_arena_printf(&task->arena, "%d usable", td_os_cpu_count());
     row(&out, c->as_json, "processors", cpus);
-    row(&out, c->as_json, "devices", "cpu interp interp:f64 interp:kir null");
+    row(&out, c->as_json, "devices", device_list(&task->arena, &about));
+    if (c->as_json) put_lists(&out, &about);
     put_knobs(&out, c->as_json);
   }
   if (c->as_json) td_buf_puts(&out, "}\n");

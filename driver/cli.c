@@ -61,8 +61,9 @@ static void show(const tdsl_diagnostic_t *d, void *user) {
 
 static void show_log(tdsl_severity_t level, tdsl_string_t category,
                      tdsl_string_t text, void *user) {
-  (void)level;
-  (void)user;
+  const cli_t *cli = user;
+  /* what a knob asked for comes as debug lines */
+  if (level == TDSL_SEVERITY_NOTE && !cli_has(cli, CLI_OPT_VERBOSE)) return;
   put_text(category);
   (void)fputs(": ", stderr);
   put_text(text);
@@ -75,6 +76,7 @@ int cli_open(cli_t *cli) {
   desc.diagnostic = show;
   desc.diagnostic_user = cli;
   desc.log.function = show_log;
+  desc.log.user = cli;
   if (cli->has_progress) {
     desc.cancel.function = tick;
     desc.cancel.user = cli;

@@ -1,16 +1,12 @@
-/* cuda_dl.h: the vendor's libraries, opened at run time.
- *
- * Where they are looked for, in order: the knob (TDSL_LIBCUDA,
- * TDSL_LIBNVRTC), which alone counts if it is set; the loader's path, newest
- * soname first; for NVRTC the folders of Python packages and of toolkits.
+/* cuda_dl.h: the vendor's libraries, opened at run time from the places that
+ * cuda_find.h lists.
  *
  * Opened libraries are never unloaded while a table of them is in use; the
  * holder closes. */
 #ifndef TDSL_RUNTIME_CUDA_DL_H
 #define TDSL_RUNTIME_CUDA_DL_H
 
-#include "runtime/base/os.h"
-#include "runtime/base/task.h"
+#include "runtime/cuda/cuda_find.h"
 #include "runtime/cuda/cuda_types.h"
 
 typedef struct rcuda_driver {
@@ -38,15 +34,12 @@ void rcuda_driver_close(rcuda_driver_t *driver);
 bool rcuda_nvrtc_open(td_task_t *task, td_arena_t *arena, rcuda_nvrtc_t *out);
 void rcuda_nvrtc_close(rcuda_nvrtc_t *nvrtc);
 
-/* For `doctor`: one line a place that was tried, with what became of it;
- * returns "13.0 (PATH)" or "not found".  `places` may be NULL. */
-const char *rcuda_nvrtc_describe(td_task_t *task, td_arena_t *arena,
-                                 td_buf_t *places);
-const char *rcuda_driver_describe(td_task_t *task, td_arena_t *arena,
-                                  td_buf_t *places);
-
-/* Path of libtdsl_simgpu.so: beside the running program or our own library,
- * or in a `lib` folder next to it; the bare name if it is in neither. */
-const char *rcuda_simulator_path(td_arena_t *arena);
+/* The same without a word: what was tried is told.  Of the driver, *missing
+ * is the first function that it has to have and lacks, or NULL. */
+bool rcuda_driver_find(td_arena_t *arena, const char *path,
+                       rcuda_attempts_t *attempts, rcuda_driver_t *out,
+                       const char **out_missing);
+void *rcuda_nvrtc_find(td_arena_t *arena, void **builtins,
+                       rcuda_attempts_t *attempts, const char **out_path);
 
 #endif

@@ -8,6 +8,8 @@
 #include "runtime/hal/bind.h"
 
 enum { MOST_ARCHS = 64, MOST_NOTES = 12 };
+/* what NVRTC returns */
+enum { OUT_OF_MEMORY = 1, COMPILATION = 6, BUILTINS = 7 };
 
 /* ---- architectures ------------------------------------------------------- */
 
@@ -73,6 +75,22 @@ static td_str_t next_line(const char **at) {
   return line;
 }
 
+/* The first line that says what is wrong, else the first one. */
+static td_str_t main_line(const char *log) {
+  td_str_t first = {0};
+  for (const char *at = log; *at != '\0';) {
+    td_str_t line = next_line(&at);
+    if (line.length > 0 && first.length == 0) first = line;
+    for (size_t i = 0; i + 7 <= line.length; i++) {
+      if (memcmp(line.data + i, "error: ", 7) == 0) return line;
+    }
+  }
+  return first;
+}
+
+/* Text that does not compile is our fault: told at the line that it was made
+ * of, and an internal error, for which the caller keeps what a report needs.
+ * Whatever else NVRTC says is about itself. */
 static void report(td_task_t *task, const rcuda_nvrtc_t *nvrtc,
                    const rcuda_source_t *source, int code, const char *log) {
   td_loc_t loc = {0};
@@ -80,9 +98,23 @@ static void report(td_task_t *task, const rcuda_nvrtc_t *nvrtc,
     loc = place_of(source, next_line(&at));
   }
   if (loc.line > 0) loc = hal_locate(task, source->plan, loc);
+  if (code == OUT_OF_MEMORY) {
+    td_raise(task, TDSL_STATUS_OUT_OF_MEMORY, "no memory for NVRTC");
+  }
   td_diag_t *d =
       td_diag(task, TD_B06, loc, "NVRTC refuses module %s for %s: %s (%d)",
               source->name, source->arch, nvrtc->error_text(code), code);
+  if (code == COMPILATION) {
+    td_str_t line = main_line(log);
+    TD_ICE(task, "NVRTC refuses module %s: %.*s", source->name,
+           TD_STR_ARG(line));
+  }
+  if (code == BUILTINS) {
+    td_diag_note(d, "libnvrtc-builtins, which belongs to %s, was not loaded",
+                 nvrtc->path);
+    td_diag_help(d, "install all of NVRTC, or add its folder to "
+                    "LD_LIBRARY_PATH");
+  }
   uint32_t notes = 0;
   for (const char *at = log; *at != '\0' && notes < MOST_NOTES;) {
     td_str_t line = next_line(&at);

@@ -6,9 +6,19 @@
  * and driver is behind. */
 #include "runtime/cuda/cuda_impl.h"
 
+#include "runtime/cuda/cuda_about.h"
 #include "runtime/cuda/cuda_nvrtc.h"
 
 enum { LOG_BYTES = 8192, EXTRA_ARGS = 4 };
+
+typedef struct loading {
+  rcuda_gpu_t *d;
+  td_task_t *task;
+  const plan_t *plan;
+  hal_program_t *program;
+  rcuda_nvrtc_t nvrtc;
+  const char *choice; /* which form of code, and why */
+} loading_t;
 
 /* ---- one module ---------------------------------------------------------- */
 
@@ -26,63 +36,87 @@ static bool is_unsuited(int code) {
          code == RCUDA_INVALID_PTX || code == RCUDA_UNSUPPORTED_PTX_VERSION;
 }
 
-static void explain(rcuda_gpu_t *d, td_task_t *task, const plan_module_t *m,
-                    const rcuda_code_t *code, int result, const char *log) {
+static const char *text_of(rcuda_gpu_t *d, int result) {
   const char *text = NULL;
-  if (d->driver.error_text(result, &text) != 0) text = "unknown error";
-  td_diag_t *diag = td_diag(task, TD_B06, TD_NO_LOC,
-                            "%s: module %s, made for %s, is refused: %s (%d)",
-                            d->base.vtable->name, m->name, code->arch, text,
-                            result);
-  if (result == RCUDA_UNSUPPORTED_PTX_VERSION) {
-    int version = 0;
-    (void)d->driver.driver_version(&version);
-    td_diag_note(diag, "the driver (CUDA %d.%d) is older than NVRTC's PTX: "
-                       "take a newer driver, or an older toolkit",
-                 version / 1000, version % 1000 / 10);
+  bool is_known = d->driver.error_text(result, &text) == 0 && text != NULL;
+  return is_known ? text : "unknown error";
+}
+
+/* Both forms were refused. */
+static void explain(loading_t *l, const plan_module_t *m,
+                    const rcuda_code_t *code, const int results[2],
+                    const char *log) {
+  rcuda_gpu_t *d = l->d;
+  td_diag_t *diag = td_diag(
+      l->task, TD_B06, TD_NO_LOC, "%s: module %s, made for %s, is refused",
+      d->base.vtable->name, m->name, code->arch);
+  if (code->cubin_bytes > 0) {
+    td_diag_note(diag, "as machine code: %s (%d)", text_of(d, results[0]),
+                 results[0]);
+  }
+  td_diag_note(diag, "as PTX: %s (%d)", text_of(d, results[1]), results[1]);
+  if (d->report_count == NULL) td_diag_note(diag, "%s", l->choice);
+  if (results[1] == RCUDA_UNSUPPORTED_PTX_VERSION) {
+    td_diag_help(diag, "take a newer driver, or an older toolkit");
   }
   if (log[0] != '\0') td_diag_note(diag, "%s", log);
 }
 
-static bool load_module(rcuda_gpu_t *d, td_task_t *task,
-                        const plan_module_t *m, const rcuda_code_t *code,
-                        rcuda_module_t **out) {
-  char *log = td_arena_alloc(&task->arena, LOG_BYTES + 1);
-  int result = RCUDA_NO_BINARY_FOR_GPU;
+static bool load_module(loading_t *l, const plan_module_t *m,
+                        const rcuda_code_t *code, rcuda_module_t **out) {
+  rcuda_gpu_t *d = l->d;
+  char *log = td_arena_alloc(&l->task->arena, LOG_BYTES + 1);
+  int results[2] = {RCUDA_NO_BINARY_FOR_GPU, RCUDA_SUCCESS};
   rcuda_enter(d);
-  if (code->cubin_bytes > 0) result = load_image(d, code->cubin, log, out);
-  if (is_unsuited(result)) result = load_image(d, code->ptx, log, out);
+  if (code->cubin_bytes > 0) {
+    results[0] = load_image(d, code->cubin, log, out);
+  }
+  bool is_ptx = is_unsuited(results[0]);
+  if (is_ptx) results[1] = load_image(d, code->ptx, log, out);
   rcuda_leave(d);
+  int result = results[is_ptx];
+  td_log(l->task, TDSL_SEVERITY_NOTE, d->base.vtable->name,
+         "module %s, made for %s: %s; %s", m->name, code->arch,
+         is_ptx ? "PTX" : "machine code",
+         d->report_count != NULL ? "the simulator takes PTX" : l->choice);
   if (result == RCUDA_SUCCESS) return true;
   *out = NULL;
-  if (!is_unsuited(result)) rcuda_fail(d, task, result, "loading kernels");
-  explain(d, task, m, code, result, log);
+  if (!is_unsuited(result)) rcuda_fail(d, l->task, result, "loading kernels");
+  explain(l, m, code, results, log);
   return false;
 }
 
 /* ---- all of them --------------------------------------------------------- */
 
-static bool compile_modules(rcuda_gpu_t *d, td_task_t *task,
-                            const plan_t *plan, const rcuda_nvrtc_t *nvrtc,
-                            hal_program_t *p) {
+static bool compile_modules(loading_t *l) {
+  const plan_t *plan = l->plan;
   for (uint32_t m = 0; m < plan->module_count; m++) {
     const plan_module_t *module = &plan->modules[m];
     td_arena_t arena; /* code is large and needed for a moment */
-    td_arena_init(&arena, task);
+    td_arena_init(&arena, l->task);
     rcuda_code_t code;
     rcuda_source_t source = {
         .text = td_arena_strndup(&arena, module->data, module->bytes),
         .name = module->name,
         .arch = module->target,
-        .has_lines = d->report_text != NULL,
+        .has_lines = l->d->report_text != NULL,
         .plan = plan};
-    if (!rcuda_compile(task, &arena, nvrtc, &source, &code) ||
-        !load_module(d, task, module, &code, &p->modules[m])) {
+    if (!rcuda_compile(l->task, &arena, &l->nvrtc, &source, &code) ||
+        !load_module(l, module, &code, &l->program->modules[m])) {
       return false;
     }
     td_arena_free_all(&arena);
   }
   return true;
+}
+
+static void choose_form(loading_t *l) {
+  int major = 0, minor = 0, driver = 0;
+  bool is_known = l->nvrtc.version(&major, &minor) == 0 &&
+                  l->d->driver.driver_version(&driver) == 0;
+  l->choice = rcuda_choice_text(&l->task->arena,
+                                is_known ? major * 1000 + minor * 10 : 0,
+                                driver);
 }
 
 static bool find_kernels(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
@@ -152,12 +186,6 @@ static hal_program_t *new_program(rcuda_gpu_t *d, const plan_t *plan) {
   return p;
 }
 
-typedef struct loading {
-  rcuda_gpu_t *d;
-  hal_program_t *program;
-  rcuda_nvrtc_t nvrtc;
-} loading_t;
-
 static void drop_loading(void *arg) {
   loading_t *l = arg;
   if (l->nvrtc.library != NULL) rcuda_nvrtc_close(&l->nvrtc);
@@ -168,6 +196,8 @@ hal_program_t *rcuda_load(hal_device_t *device, td_task_t *task,
                           const plan_t *plan) {
   loading_t *l = TD_NEW(&task->arena, loading_t);
   l->d = (rcuda_gpu_t *)(void *)device;
+  l->task = task;
+  l->plan = plan;
   if (!check_plan(task, plan)) return NULL;
   td_defer(task, drop_loading, l);
   l->program = new_program(l->d, plan);
@@ -176,8 +206,9 @@ hal_program_t *rcuda_load(hal_device_t *device, td_task_t *task,
   }
   bool ok = true;
   if (plan->module_count > 0) {
-    ok = rcuda_nvrtc_open(task, &task->arena, &l->nvrtc) &&
-         compile_modules(l->d, task, plan, &l->nvrtc, l->program) &&
+    ok = rcuda_nvrtc_open(task, &task->arena, &l->nvrtc);
+    if (ok) choose_form(l);
+    ok = ok && compile_modules(l) &&
          find_kernels(l->d, task, plan, l->program);
   }
   hal_program_t *p = l->program;
