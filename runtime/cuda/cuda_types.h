@@ -265,6 +265,31 @@ typedef struct rcuda_kernel_node_t {
   rcuda_ctx_t *context;
 } rcuda_kernel_node_t;
 
+typedef enum rcuda_node_type_t {
+  RCUDA_NODE_KERNEL = 0,
+  RCUDA_NODE_MEMCPY = 1,
+  RCUDA_NODE_MEMSET = 2,
+  RCUDA_NODE_HOST = 3,
+  RCUDA_NODE_GRAPH = 4,
+  RCUDA_NODE_EMPTY = 5
+} rcuda_node_type_t;
+
+/* Why an executable graph could not take over another graph's parameters. */
+typedef enum rcuda_update_result_t {
+  RCUDA_UPDATE_SUCCESS = 0,
+  RCUDA_UPDATE_ERROR = 1,
+  RCUDA_UPDATE_TOPOLOGY_CHANGED = 2,
+  RCUDA_UPDATE_TYPE_CHANGED = 3,
+  RCUDA_UPDATE_FUNCTION_CHANGED = 4,
+  RCUDA_UPDATE_PARAMETERS_CHANGED = 5,
+  RCUDA_UPDATE_NOT_SUPPORTED = 6
+} rcuda_update_result_t;
+
+typedef struct rcuda_update_info_t {
+  int result; /* rcuda_update_result_t */
+  rcuda_node_t *node, *from;
+} rcuda_update_info_t;
+
 typedef struct rcuda_memset_node_t {
   rcuda_ptr_t dst;
   size_t pitch;

@@ -25,6 +25,11 @@ static void drop_storage(sim_alloc_t *a) {
   if (a->pages) munmap(a->pages, pages);
   if (a->bits) munmap(a->bits, pages * (SIM_PAGE / 8));
   if (a->counts) munmap(a->counts, pages * sizeof *a->counts);
+  for (int k = 0; k < 3; k++) {
+    if (a->touched[k])
+      munmap(a->touched[k], (size_t)((a->bytes + 63) / 64 * 8));
+    a->touched[k] = NULL;
+  }
   a->host = NULL;
   a->pages = NULL;
   a->bits = NULL;
@@ -185,6 +190,29 @@ sim_alloc_t *sim_alloc_below(const sim_memory_t *m, uint64_t address) {
 sim_alloc_t *sim_alloc_find(const sim_memory_t *m, uint64_t address) {
   sim_alloc_t *a = sim_alloc_below(m, address);
   return a && address - a->address < a->bytes ? a : NULL;
+}
+
+/* -- what a launch touches -- */
+
+static uint64_t word_mask(uint64_t offset, uint64_t end, uint64_t word);
+
+void sim_touch(sim_alloc_t *a, uint64_t offset, uint64_t bytes, char kind) {
+  uint64_t **at = &a->touched[kind == 'r' ? 0 : kind == 'w' ? 1 : 2];
+  uint64_t *bits = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+  if (!bits) {
+    td_mutex_lock(&a->mutex);
+    if (!*at)
+      __atomic_store_n(at, map_pages((size_t)((a->bytes + 63) / 64 * 8)),
+                       __ATOMIC_RELEASE);
+    bits = *at;
+    td_mutex_unlock(&a->mutex);
+    if (!bits) return;
+  }
+  for (uint64_t w = offset / 64; w * 64 < offset + bytes; w++) {
+    uint64_t mask = word_mask(offset, offset + bytes, w);
+    if ((__atomic_load_n(&bits[w], __ATOMIC_RELAXED) & mask) != mask)
+      __atomic_fetch_or(&bits[w], mask, __ATOMIC_RELAXED);
+  }
 }
 
 /* -- definedness -- */

@@ -48,6 +48,9 @@ typedef struct sim_alloc_t {
   uint64_t freed_by;  /* number of the call that freed it */
   uint64_t made_by;
   const char *name;   /* of a module variable, else NULL */
+  bool is_ending;     /* a stream-ordered free is queued */
+  uint64_t *touched[3]; /* of a launch that notes what it touches: a bit a
+                           byte read, written, used atomically; mapped */
 } sim_alloc_t;
 
 /* All allocations of a process, by address. Freed ones stay a while, to be
@@ -72,6 +75,9 @@ void sim_memory_free(sim_memory_t *memory);
 sim_alloc_t *sim_alloc_find(const sim_memory_t *memory, uint64_t address);
 /* The one that starts nearest below, for "N bytes beyond"; may be NULL. */
 sim_alloc_t *sim_alloc_below(const sim_memory_t *memory, uint64_t address);
+
+/* Notes bytes that a launch touches. kind: 'r', 'w', 'a'. */
+void sim_touch(sim_alloc_t *a, uint64_t offset, uint64_t bytes, char kind);
 
 /* -- definedness; ranges lie inside the allocation -- */
 bool sim_is_defined_slow(const sim_alloc_t *a, uint64_t offset,

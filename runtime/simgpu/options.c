@@ -21,6 +21,7 @@ static const struct {
                 {"race", SIM_CHECK_RACE}, {"bar", SIM_CHECK_BAR},
                 {"warp", SIM_CHECK_WARP}, {"async", SIM_CHECK_ASYNC},
                 {"num", SIM_CHECK_NUM},   {"leak", SIM_CHECK_LEAK},
+                {"order", SIM_CHECK_ORDER},
                 {"all", SIM_CHECK_ALL},   {"none", 0}};
 
 /* "mem+race", "all", "none", "warn" */
@@ -90,6 +91,12 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
     if (td_str_eqc(value, "late")) o->async = SIM_ASYNC_LATE;
     else if (td_str_eqc(value, "immediate")) o->async = SIM_ASYNC_IMMEDIATE;
     else if (td_str_eqc(value, "random")) o->async = SIM_ASYNC_RANDOM;
+    else return false;
+    return true;
+  }
+  if (td_str_eqc(key, "streams")) {
+    if (td_str_eqc(value, "issue")) o->streams = SIM_STREAMS_ISSUE;
+    else if (td_str_eqc(value, "random")) o->streams = SIM_STREAMS_RANDOM;
     else return false;
     return true;
   }

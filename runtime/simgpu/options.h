@@ -17,12 +17,18 @@ typedef enum sim_async_mode_t {
   SIM_ASYNC_RANDOM
 } sim_async_mode_t;
 
+typedef enum sim_streams_t {
+  SIM_STREAMS_ISSUE,
+  SIM_STREAMS_RANDOM
+} sim_streams_t;
+
 typedef struct sim_options_t {
   uint64_t seed;
   uint32_t checks;  /* bits of families; see checks.def */
   bool is_warning;  /* report and go on */
   sim_order_t order;
   sim_async_mode_t async;
+  sim_streams_t streams; /* order of unordered operations */
   uint32_t preempt; /* instructions between switches, 0: none */
   uint32_t threads; /* host threads, 0: one for each CPU */
   uint64_t memory;  /* bytes a device has, 0: the row's */
@@ -43,7 +49,8 @@ typedef struct sim_options_t {
 #define SIM_CHECK_ASYNC 32u
 #define SIM_CHECK_NUM  64u
 #define SIM_CHECK_LEAK 128u
-#define SIM_CHECK_ALL  255u
+#define SIM_CHECK_ORDER 256u
+#define SIM_CHECK_ALL  511u
 
 /* Defaults, then TDSL_SIM_SEED, _CHECK, _MODE and _REPORT. */
 void sim_options_read(sim_options_t *options);

@@ -201,6 +201,7 @@ SIM_EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
 /* -- contexts: a stack for each host thread -- */
 
 typedef struct stack_t {
+  int mode; /* how it restricts itself while something captures */
   uint32_t depth;
   uint64_t handles[64];
 } stack_t;
@@ -219,6 +220,11 @@ sim_ctx_t *sim_current(void) {
   stack_t *stack = my_stack(false);
   if (!stack || stack->depth == 0) return NULL;
   return sim_handle_number(SIM_TYPE_CTX, stack->handles[stack->depth - 1]);
+}
+
+int *sim_thread_mode(void) {
+  stack_t *stack = my_stack(true);
+  return stack ? &stack->mode : NULL;
 }
 
 static bool push(uint64_t handle) {
@@ -243,12 +249,43 @@ static sim_ctx_t *new_ctx(int device, unsigned flags, bool is_primary) {
     free(ctx);
     return NULL;
   }
+  ctx->lane = sim_lane_new(ctx->handle, false, true);
+  ctx->free_lane = sim_lane_new(ctx->handle, false, false);
+  if (ctx->lane == UINT32_MAX || ctx->free_lane == UINT32_MAX) {
+    sim_queue_drop_ctx(ctx->handle);
+    sim_handle_drop(ctx->handle);
+    free(ctx);
+    return NULL;
+  }
   return ctx;
+}
+
+/* Copies into pinned memory that nobody has waited for. */
+static void report_unobserved(const sim_ctx_t *ctx) {
+  const sim_queue_t *q = &sim_state()->queue;
+  for (uint32_t i = 0; i < q->lane_count; i++) {
+    if (q->lanes[i]->ctx != ctx->handle) continue;
+    for (const sim_queued_t *p = q->lanes[i]->head; p; p = p->next) {
+      if (p->op.kind != SIM_RUN_COPY || sim_is_device_address(p->op.dst))
+        continue;
+      sim_host_finding(SIM_CHECK_ORDER_HOST, p->op.name, p->op.dst,
+                       p->op.bytes,
+                       "the context ends and the host never waited for the "
+                       "copy of call %llu",
+                       (unsigned long long)p->op.call);
+    }
+  }
 }
 
 /* Everything of the context dies with it; allocations are reported. */
 static void destroy_ctx(sim_ctx_t *ctx, bool reports) {
   sim_state_t *s = sim_state();
+  if (reports && !ctx->sticky) report_unobserved(ctx);
+  uint64_t handle = ctx->handle;
+  sim_queue_wait_ctx(handle);
+  ctx = sim_handle_number(SIM_TYPE_CTX, handle);
+  if (!ctx) return; /* a host function was queued, and its time used */
+  sim_queue_drop_ctx(handle);
   uint64_t count = 0, bytes = 0, first = 0;
   for (size_t i = 0; i < s->memory.count;) {
     sim_alloc_t *a = s->memory.list[i];
@@ -376,7 +413,9 @@ SIM_EXPORT int cuCtxGetFlags(unsigned *out) {
 SIM_EXPORT int cuCtxSynchronize(void) {
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuCtxSynchronize", &ctx);
-  return code ? code : sim_leave(0);
+  if (code) return code;
+  code = sim_no_capture();
+  return sim_leave(code ? code : sim_wait_ctx(ctx->handle));
 }
 
 SIM_EXPORT int cuCtxGetLimit(size_t *out, int limit) {

@@ -147,6 +147,13 @@ int cuGraphInstantiateWithFlags(rcuda_exec_t **out, rcuda_graph_t *handle,
 int cuGraphExecDestroy(rcuda_exec_t *handle);
 int cuGraphUpload(rcuda_exec_t *handle, rcuda_stream_t *stream);
 int cuGraphLaunch(rcuda_exec_t *handle, rcuda_stream_t *stream);
+int cuGraphNodeGetType(rcuda_node_t *handle, int *out);
+int cuGraphKernelNodeGetParams_v2(rcuda_node_t *handle,
+    rcuda_kernel_node_t *out);
+int cuGraphExecKernelNodeSetParams_v2(rcuda_exec_t *exec,
+    rcuda_node_t *handle, const rcuda_kernel_node_t *params);
+int cuGraphExecUpdate_v2(rcuda_exec_t *exec, rcuda_graph_t *graph,
+    rcuda_update_info_t *info);
 const char *simgpu_version(void);
 int simgpu_configure(const char *text);
 size_t simgpu_report_count(void);
@@ -160,6 +167,7 @@ int cuGetProcAddress_v2(const char *name, void **out, int version,
 
 /* Frees what a context owns of one handle's object (sim_module.c). */
 void sim_drop_object(sim_slot_t *slot, uint64_t ctx);
+int sim_check_ranges(const sim_ctx_t *ctx, const sim_op_run_t *op);
 /* Checks a launch against every limit and fills the operation. */
 int sim_prepare_launch(sim_func_t *f, const rcuda_launch_config_t *c,
                        void **params, void **extra, sim_op_run_t *op);

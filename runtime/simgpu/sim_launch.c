@@ -6,7 +6,7 @@
 /* -- copies -- */
 
 /* An address is a device's if it lies in a window or was registered. */
-static bool is_device_address(uint64_t address) {
+bool sim_is_device_address(uint64_t address) {
   return address - SIM_WINDOW < SIM_MAX_DEVICES * SIM_WINDOW_BYTES;
 }
 
@@ -16,7 +16,7 @@ static uint8_t *range(const sim_ctx_t *ctx, uint64_t address, uint64_t bytes,
                       sim_alloc_t **alloc) {
   const sim_memory_t *memory = &sim_state()->memory;
   *alloc = NULL;
-  if (!is_device_address(address)) return (uint8_t *)(uintptr_t)address;
+  if (!sim_is_device_address(address)) return (uint8_t *)(uintptr_t)address;
   sim_alloc_t *a = sim_alloc_find(memory, address);
   if (a && !a->is_live) {
     sim_host_finding(SIM_CHECK_MEM_FREED, "copy", address, bytes,
@@ -34,6 +34,20 @@ static uint8_t *range(const sim_ctx_t *ctx, uint64_t address, uint64_t bytes,
   return a->host + (address - a->address);
 }
 
+/* Both ends of a copy or the one of a fill, judged at the call: every row
+   inside one live allocation. */
+int sim_check_ranges(const sim_ctx_t *ctx, const sim_op_run_t *op) {
+  sim_alloc_t *a;
+  for (uint64_t row = 0; row < op->rows; row++) {
+    if (op->kind == SIM_RUN_COPY &&
+        !range(ctx, op->src + row * op->src_pitch, op->bytes, &a))
+      return RCUDA_INVALID_VALUE;
+    if (!range(ctx, op->dst + row * op->dst_pitch, op->bytes, &a))
+      return RCUDA_INVALID_VALUE;
+  }
+  return 0;
+}
+
 static int run_copy(const sim_op_run_t *op, sim_ctx_t *ctx) {
   sim_state_t *s = sim_state();
   for (uint64_t row = 0; row < op->rows; row++) {
@@ -42,7 +56,7 @@ static int run_copy(const sim_op_run_t *op, sim_ctx_t *ctx) {
     uint64_t dst = op->dst + row * op->dst_pitch;
     uint8_t *p = range(ctx, src, op->bytes, &from);
     uint8_t *q = p ? range(ctx, dst, op->bytes, &to) : NULL;
-    if (!p || !q) return RCUDA_INVALID_VALUE;
+    if (!p || !q) return RCUDA_ILLEGAL_ADDRESS;
     if (src < dst + op->bytes && dst < src + op->bytes)
       sim_host_finding(SIM_CHECK_MEM_BOUNDS, "copy", dst, op->bytes,
                        "source and destination overlap");
@@ -77,7 +91,7 @@ static int run_fill(const sim_op_run_t *op, sim_ctx_t *ctx) {
     sim_alloc_t *to;
     uint64_t dst = op->dst + row * op->dst_pitch;
     uint8_t *q = range(ctx, dst, op->bytes, &to);
-    if (!q) return RCUDA_INVALID_VALUE;
+    if (!q) return RCUDA_ILLEGAL_ADDRESS;
     if (to) sim_poison_range(to, dst - to->address, op->bytes);
     for (uint64_t k = 0; k < op->bytes; k += op->width)
       memcpy(q + k, &op->value, op->width);
@@ -133,7 +147,7 @@ static void keep_record(const sim_launch_t *launch, int result,
 }
 
 static int run_launch(const sim_op_run_t *op, sim_ctx_t *ctx,
-                      uint64_t *work) {
+                      bool is_tracking, uint64_t *work) {
   sim_state_t *s = sim_state();
   const sim_op_launch_t *o = &op->launch;
   sim_func_t *f = sim_handle_number(SIM_TYPE_FUNC, o->func);
@@ -151,6 +165,7 @@ static int run_launch(const sim_op_run_t *op, sim_ctx_t *ctx,
   launch->device = ctx->device;
   launch->peers = ctx->peers;
   launch->options = &s->options;
+  launch->is_tracking = is_tracking;
   launch->report = &s->report;
   launch->number = ++s->launches;
   memcpy(launch->grid, o->grid, sizeof launch->grid);
@@ -183,28 +198,94 @@ static int run_launch(const sim_op_run_t *op, sim_ctx_t *ctx,
 
 /* -- operations -- */
 
-int sim_run(const sim_op_run_t *op) {
+/* Another thread may use the driver meanwhile; this one must not. */
+static void run_host(const sim_op_run_t *op) {
+  sim_state_t *s = sim_state();
+  sim_order_host_write(0, 0, true);
+  s->queue.in_host = true;
+  pthread_mutex_unlock(&s->mutex);
+  op->host(op->user);
+  pthread_mutex_lock(&s->mutex);
+  s->queue.in_host = false;
+  sim_order_host_write(0, 0, false);
+}
+
+static void run_event(const sim_op_run_t *op, uint64_t work) {
+  sim_event_t *e = sim_handle_number(SIM_TYPE_EVENT, op->event);
+  if (e && e->serial == op->serial) e->work = work;
+}
+
+static void run_free(const sim_op_run_t *op) {
+  sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, op->dst);
+  if (a && a->is_live && a->address == op->dst) sim_device_free(a);
+}
+
+void sim_run_queued(sim_queued_t *item, uint64_t *work) {
+  const sim_op_run_t *op = &item->op;
   sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, op->ctx);
-  uint64_t work = 0;
+  sim_state_t *s = sim_state();
+  if (!ctx || ctx->sticky) return; /* what follows a fault does not run */
+  size_t findings = s->order_findings;
+  bool tracks = false, writes_host = false;
+  uint64_t host = op->dst, host_bytes = 0;
   int code = 0;
-  if (!ctx) return RCUDA_CONTEXT_DESTROYED;
   switch (op->kind) {
   case SIM_RUN_LAUNCH:
-    code = run_launch(op, ctx, &work);
-    /* a fault shows at the next call */
-    if (code) ctx->sticky = code;
-    return 0;
-  case SIM_RUN_COPY: return run_copy(op, ctx);
-  case SIM_RUN_FILL: return run_fill(op, ctx);
-  case SIM_RUN_HOST: op->host(op->user); return 0;
-  case SIM_RUN_EMPTY: return 0;
+    tracks = sim_order_must_track(item);
+    writes_host = op->touches_host;
+    if (writes_host) sim_order_host_write(0, 0, true);
+    code = run_launch(op, ctx, tracks, work);
+    host = 0;
+    break;
+  case SIM_RUN_COPY:
+    sim_order_check_hash(op);
+    writes_host = !sim_is_device_address(op->dst);
+    host_bytes = (op->rows - 1) * op->dst_pitch + op->bytes;
+    if (writes_host) sim_order_host_write(host, host_bytes, true);
+    code = run_copy(op, ctx);
+    break;
+  case SIM_RUN_FILL:
+    writes_host = !sim_is_device_address(op->dst);
+    host_bytes = (op->rows - 1) * op->dst_pitch + op->bytes;
+    if (writes_host) sim_order_host_write(host, host_bytes, true);
+    code = run_fill(op, ctx);
+    break;
+  case SIM_RUN_HOST: run_host(op); break;
+  case SIM_RUN_EVENT: run_event(op, *work); break;
+  case SIM_RUN_FREE:
+    sim_order_executed(item, false);
+    run_free(op);
+    break;
+  case SIM_RUN_EMPTY:
+  case SIM_RUN_ALLOC: break;
   }
-  return 0;
+  if (writes_host) sim_order_host_write(host, host_bytes, false);
+  if (op->kind != SIM_RUN_FREE) sim_order_executed(item, tracks);
+  if (s->order_findings != findings && !code && !s->options.is_warning)
+    code = sim_check_row(SIM_CHECK_ORDER_RACE)->code;
+  /* a fault shows at a later call; a host function may have ended ctx */
+  ctx = sim_handle_number(SIM_TYPE_CTX, op->ctx);
+  if (ctx && code && !ctx->sticky) ctx->sticky = code;
 }
 
 void sim_op_free(sim_op_run_t *op) {
   free(op->launch.params);
+  free(op->staged);
   op->launch.params = NULL;
+  op->staged = NULL;
+}
+
+bool sim_op_copy(sim_op_run_t *to, const sim_op_run_t *from) {
+  *to = *from;
+  to->staged = NULL;
+  to->launch.params = NULL;
+  if (!from->launch.params) return true;
+  const sim_func_t *f = sim_handle_number(SIM_TYPE_FUNC, from->launch.func);
+  if (!f) return false;
+  to->launch.params = calloc(1, f->ptx->param_bytes + 16u);
+  if (!to->launch.params) return false;
+  memcpy(to->launch.params, from->launch.params, f->ptx->param_bytes);
+  return true;
 }
 
 bool sim_stream_of(const void *handle, sim_stream_t **out) {
@@ -214,28 +295,126 @@ bool sim_stream_of(const void *handle, sim_stream_t **out) {
   return *out != NULL;
 }
 
-static int add_to_graph(sim_stream_t *stream, sim_op_run_t *op) {
-  sim_graph_t *g = sim_handle_number(SIM_TYPE_GRAPH, stream->graph);
-  if (!g || g->is_broken) return RCUDA_CAPTURE_INVALIDATED;
-  if (g->count == g->capacity) {
-    size_t capacity = g->capacity ? g->capacity * 2 : 16;
-    sim_op_run_t *ops = realloc(g->ops, capacity * sizeof *ops);
-    if (!ops) return RCUDA_OUT_OF_MEMORY;
-    g->ops = ops;
-    g->capacity = capacity;
+/* -- submission -- */
+
+static const sim_alloc_t *pinned_at(uint64_t address) {
+  const sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, address);
+  return a && a->is_live && a->kind == SIM_ALLOC_HOST ? a : NULL;
+}
+
+/* A pageable source is taken at the call. */
+static bool take_source(sim_op_run_t *op) {
+  uint8_t *to = malloc((size_t)(op->bytes * op->rows));
+  if (!to) return false;
+  op->staged = to;
+  for (uint64_t row = 0; row < op->rows; row++)
+    memcpy(to + row * op->bytes,
+           (const void *)(uintptr_t)(op->src + row * op->src_pitch),
+           (size_t)op->bytes);
+  op->src = (uint64_t)(uintptr_t)to;
+  op->src_pitch = op->bytes;
+  return true;
+}
+
+/* A pinned destination holds poison until the copy ran, unless something
+   queued may still want its bytes. */
+static void poison_destination(const sim_op_run_t *op) {
+  const sim_state_t *s = sim_state();
+  if (!(s->options.checks & SIM_CHECK_ORDER)) return;
+  uint64_t end = op->dst + (op->rows - 1) * op->dst_pitch + op->bytes;
+  for (uint32_t i = 0; i < s->queue.lane_count; i++) {
+    const sim_queued_t *p = s->queue.lanes[i]->head;
+    for (; p; p = p->next) {
+      const sim_op_run_t *o = &p->op;
+      if (o->kind == SIM_RUN_HOST || o->touches_host) return;
+      if (o->kind == SIM_RUN_COPY && o->src < end &&
+          op->dst < o->src + (o->rows - 1) * o->src_pitch + o->bytes)
+        return;
+    }
   }
-  g->ops[g->count++] = *op;
-  op->launch.params = NULL; /* the graph has it now */
-  return 0;
+  for (uint64_t row = 0; row < op->rows; row++)
+    memset((void *)(uintptr_t)(op->dst + row * op->dst_pitch),
+           s->options.poison, (size_t)op->bytes);
+}
+
+static bool points_to_host(const sim_op_run_t *op) {
+  const sim_func_t *f = sim_handle_number(SIM_TYPE_FUNC, op->launch.func);
+  for (uint32_t at = 0; f && at + 8 <= f->ptx->param_bytes; at += 8) {
+    uint64_t word;
+    memcpy(&word, op->launch.params + at, 8);
+    if (!sim_is_device_address(word) && pinned_at(word)) return true;
+  }
+  return false;
+}
+
+int sim_submit_lane(uint32_t lane, sim_op_run_t *op,
+                    const sim_clock_t *after, bool *is_now) {
+  if (op->kind == SIM_RUN_LAUNCH) op->touches_host = points_to_host(op);
+  if (op->kind == SIM_RUN_COPY && !sim_is_device_address(op->src)) {
+    if (pinned_at(op->src)) {
+      sim_order_hash(op);
+    } else if (!take_source(op)) {
+      sim_op_free(op);
+      return RCUDA_OUT_OF_MEMORY;
+    }
+  }
+  if (op->kind == SIM_RUN_COPY && !sim_is_device_address(op->dst)) {
+    if (pinned_at(op->dst))
+      poison_destination(op);
+    else
+      *is_now = true;
+  }
+  return sim_queue_add(lane, op, after);
+}
+
+uint32_t sim_lane_of_stream(const sim_ctx_t *ctx, const sim_stream_t *s) {
+  return s ? s->lane : ctx->lane;
+}
+
+int sim_wait(uint64_t handle, const sim_clock_t *clock) {
+  sim_queue_wait(clock);
+  const sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, handle);
+  return ctx ? ctx->sticky : RCUDA_CONTEXT_DESTROYED;
+}
+
+int sim_wait_ctx(uint64_t handle) {
+  sim_queue_wait_ctx(handle);
+  const sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, handle);
+  return ctx ? ctx->sticky : RCUDA_CONTEXT_DESTROYED;
+}
+
+void sim_wait_others(uint64_t ctx, uint32_t lane) {
+  const sim_queue_t *q = &sim_state()->queue;
+  sim_clock_t all = {0};
+  bool ok = true;
+  for (uint32_t i = 0; ok && i < q->lane_count; i++)
+    if (i != lane && q->lanes[i]->ctx == ctx)
+      ok = sim_clock_join(&all, &q->lanes[i]->clock);
+  if (ok) sim_queue_wait(&all);
+  sim_clock_free(&all);
 }
 
 int sim_submit(sim_ctx_t *ctx, const void *handle, sim_op_run_t *op) {
   sim_stream_t *stream;
-  op->ctx = ctx->handle;
-  if (!sim_stream_of(handle, &stream)) return RCUDA_INVALID_HANDLE;
-  if (stream && stream->graph) return add_to_graph(stream, op);
-  int code = sim_run(op);
+  uint64_t owner = ctx->handle;
+  bool is_now = false;
+  if (!sim_stream_of(handle, &stream)) {
+    sim_op_free(op);
+    return RCUDA_INVALID_HANDLE;
+  }
+  if (stream) owner = stream->ctx;
+  op->ctx = owner;
+  op->call = sim_state()->calls;
+  if (stream && stream->graph) return sim_capture(stream, op);
+  int code = stream ? 0 : sim_no_implicit(ctx);
+  if (code) {
+    sim_op_free(op);
+    return code;
+  }
+  uint32_t lane = sim_lane_of_stream(ctx, stream);
+  code = sim_submit_lane(lane, op, NULL, &is_now);
   if (stream) stream->polls = 1;
+  if (!code && is_now) code = sim_wait(owner, &sim_lane_of(lane)->clock);
   return code;
 }
 
@@ -342,9 +521,9 @@ static int launch(const char *name, rcuda_func_t *handle,
   if (code) return code;
   sim_func_t *f = sim_func_of(handle);
   if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
-  sim_op_run_t op = {0};
+  sim_op_run_t op = {.name = name};
   code = sim_prepare_launch(f, config, params, extra, &op);
-  if (!code) code = sim_submit(ctx, config->stream, &op);
+  if (!code) return sim_leave(sim_submit(ctx, config->stream, &op));
   sim_op_free(&op);
   return sim_leave(code);
 }
@@ -386,6 +565,7 @@ SIM_EXPORT int cuLaunchHostFunc(rcuda_stream_t *stream, void (*fn)(void *),
   int code = sim_enter_ctx("cuLaunchHostFunc", &ctx);
   if (code) return code;
   if (!fn) return sim_leave(RCUDA_INVALID_VALUE);
-  sim_op_run_t op = {.kind = SIM_RUN_HOST, .host = fn, .user = user};
+  sim_op_run_t op = {.kind = SIM_RUN_HOST, .name = "cuLaunchHostFunc",
+                     .host = fn, .user = user};
   return sim_leave(sim_submit(ctx, stream, &op));
 }

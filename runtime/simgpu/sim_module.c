@@ -135,10 +135,15 @@ void sim_drop_object(sim_slot_t *slot, uint64_t ctx) {
     owner = &((sim_stream_t *)slot->object)->ctx;
   if (slot->type == SIM_TYPE_EVENT)
     owner = &((sim_event_t *)slot->object)->ctx;
-  if (owner && *owner == ctx) {
-    free(slot->object);
-    slot->object = NULL;
-  }
+  if (slot->type == SIM_TYPE_GRAPH || slot->type == SIM_TYPE_EXEC)
+    owner = &((sim_graph_t *)slot->object)->ctx;
+  if (!owner || *owner != ctx) return;
+  if (slot->type == SIM_TYPE_STREAM)
+    sim_stream_free(slot->object);
+  else if (slot->type == SIM_TYPE_EVENT)
+    sim_event_free(slot->object);
+  else
+    sim_graph_free(slot->object);
 }
 
 typedef struct decode_t {
@@ -259,15 +264,38 @@ SIM_EXPORT int cuModuleLoadData(rcuda_module_t **out, const void *image) {
   return cuModuleLoadDataEx(out, image, 0, NULL, NULL);
 }
 
+/* Launches of the module's functions that nobody has waited for. */
+static void report_queued(const sim_module_t *m) {
+  const sim_queue_t *q = &sim_state()->queue;
+  for (uint32_t i = 0; i < q->lane_count; i++) {
+    for (const sim_queued_t *p = q->lanes[i]->head; p; p = p->next) {
+      const sim_func_t *f =
+          p->op.kind == SIM_RUN_LAUNCH
+              ? sim_handle_number(SIM_TYPE_FUNC, p->op.launch.func)
+              : NULL;
+      if (!f || f->module != m->handle) continue;
+      sim_host_finding(SIM_CHECK_ORDER_LIFETIME, "cuModuleUnload", 0, 0,
+                       "call %llu %s launched %s and nobody waited for it",
+                       (unsigned long long)p->op.call, p->op.name,
+                       f->ptx->name);
+      return;
+    }
+  }
+}
+
 SIM_EXPORT int cuModuleUnload(rcuda_module_t *handle) {
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuModuleUnload", &ctx);
   if (code) return code;
   sim_module_t *m = sim_handle_get(SIM_TYPE_MODULE, handle);
   if (!m) return sim_leave(RCUDA_INVALID_HANDLE);
+  report_queued(m);
+  code = sim_wait_ctx(ctx->handle);
+  m = sim_handle_get(SIM_TYPE_MODULE, handle);
+  if (!m) return sim_leave(RCUDA_INVALID_HANDLE);
   sim_handle_drop(m->handle);
   free_module(m);
-  return sim_leave(0);
+  return sim_leave(code);
 }
 
 SIM_EXPORT int cuModuleGetFunction(rcuda_func_t **out,

@@ -173,5 +173,6 @@ SIM_EXPORT void simgpu_reset(void) {
   s->records = NULL;
   s->record_count = s->record_capacity = 0;
   s->launches = 0;
+  s->queue.random = s->options.seed;
   sim_leave(0);
 }

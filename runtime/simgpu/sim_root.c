@@ -15,6 +15,7 @@ static void first_time(sim_state_t *s) {
   sim_options_read(&s->options);
   s->row = sim_device_at(0);
   s->device_count = 1;
+  s->queue.random = s->options.seed;
   s->has_options = true;
 }
 
@@ -28,6 +29,11 @@ int sim_enter(const char *name, bool needs_init) {
   sim_state_t *s = sim_state();
   pthread_mutex_lock(&s->mutex);
   first_time(s);
+  if (s->queue.in_host && pthread_equal(s->queue.runner, pthread_self())) {
+    /* a host function must not call the driver */
+    pthread_mutex_unlock(&s->mutex);
+    return RCUDA_NOT_PERMITTED;
+  }
   s->calls++;
   int code = inject(s, name);
   if (!code && needs_init && !s->is_up) code = RCUDA_NOT_INITIALIZED;
@@ -177,5 +183,6 @@ void sim_host_finding(sim_check_t id, const char *call, uint64_t address,
   /* calls have no line: told apart by their number */
   f.other_line = (uint32_t)s->calls;
   sim_report_add(&s->report, &f);
+  if (row->family == SIM_CHECK_ORDER) s->order_findings++;
   sim_flush_report();
 }

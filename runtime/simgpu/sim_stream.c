@@ -1,6 +1,4 @@
-/* Exported cu* functions: streams, events, captured graphs. Operations run
-   when they are submitted, in issue order, which respects every edge that
-   streams and events make. */
+/* Exported cu* functions: streams and events. */
 #include "runtime/simgpu/sim_cuda.h"
 
 #include <stdlib.h>
@@ -19,8 +17,11 @@ SIM_EXPORT int cuStreamCreateWithPriority(rcuda_stream_t **out,
   s->flags = flags;
   s->priority = priority < -5 ? -5 : priority > 0 ? 0 : priority;
   s->id = ++sim_state()->streams;
-  s->handle = sim_handle_new(SIM_TYPE_STREAM, s);
+  s->lane = sim_lane_new(ctx->handle, !(flags & RCUDA_STREAM_NON_BLOCKING),
+                         false);
+  s->handle = s->lane == UINT32_MAX ? 0 : sim_handle_new(SIM_TYPE_STREAM, s);
   if (!s->handle) {
+    if (s->lane != UINT32_MAX) sim_lane_close(s->lane);
     free(s);
     return sim_leave(RCUDA_OUT_OF_MEMORY);
   }
@@ -41,13 +42,21 @@ static int with_stream(const char *name, const void *handle,
   return sim_stream_of(handle, out) ? 0 : sim_leave(RCUDA_INVALID_HANDLE);
 }
 
+void sim_stream_free(sim_stream_t *s) {
+  sim_graph_t *g = sim_handle_number(SIM_TYPE_GRAPH, s->graph);
+  if (g) g->is_broken = true; /* its capture can no longer end */
+  sim_handle_drop(s->handle);
+  sim_nodes_free(&s->last);
+  free(s);
+}
+
 SIM_EXPORT int cuStreamDestroy_v2(rcuda_stream_t *handle) {
   sim_stream_t *s;
   int code = with_stream("cuStreamDestroy_v2", handle, &s);
   if (code) return code;
   if (!s) return sim_leave(RCUDA_INVALID_HANDLE);
-  sim_handle_drop(s->handle);
-  free(s);
+  sim_lane_close(s->lane); /* what is queued still runs */
+  sim_stream_free(s);
   return sim_leave(0);
 }
 
@@ -59,25 +68,42 @@ static int no_capture(sim_stream_t *s) {
   return RCUDA_CAPTURE_UNSUPPORTED;
 }
 
+/* What a wait for the stream waits for; NULL without memory. */
+static const sim_clock_t *stream_clock(const sim_stream_t *s, uint64_t *ctx) {
+  const sim_ctx_t *current = sim_current();
+  uint32_t lane = sim_lane_of_stream(current, s);
+  *ctx = s ? s->ctx : current->handle;
+  return sim_queue_implicit(lane) ? &sim_lane_of(lane)->clock : NULL;
+}
+
+/* Pending work is done after a bounded number of questions. */
 SIM_EXPORT int cuStreamQuery(rcuda_stream_t *handle) {
   sim_stream_t *s;
+  uint64_t ctx;
   int code = with_stream("cuStreamQuery", handle, &s);
   if (code) return code;
-  code = no_capture(s);
-  if (!code && s && s->polls) {
+  code = s ? no_capture(s) : sim_no_implicit(sim_current());
+  if (code) return sim_leave(code);
+  const sim_clock_t *clock = stream_clock(s, &ctx);
+  if (!clock) return sim_leave(RCUDA_OUT_OF_MEMORY);
+  if (s && s->polls && !sim_queue_is_done(clock)) {
     s->polls--;
-    code = RCUDA_NOT_READY;
+    return sim_leave(RCUDA_NOT_READY);
   }
-  return sim_leave(code);
+  return sim_leave(sim_wait(ctx, clock));
 }
 
 SIM_EXPORT int cuStreamSynchronize(rcuda_stream_t *handle) {
   sim_stream_t *s;
+  uint64_t ctx;
   int code = with_stream("cuStreamSynchronize", handle, &s);
   if (code) return code;
-  code = no_capture(s);
+  code = s ? no_capture(s) : sim_no_implicit(sim_current());
+  if (code) return sim_leave(code);
+  const sim_clock_t *clock = stream_clock(s, &ctx);
+  if (!clock) return sim_leave(RCUDA_OUT_OF_MEMORY);
   if (s) s->polls = 0;
-  return sim_leave(code);
+  return sim_leave(sim_wait(ctx, clock));
 }
 
 SIM_EXPORT int cuStreamGetPriority(rcuda_stream_t *handle, int *out) {
@@ -137,14 +163,20 @@ SIM_EXPORT int cuEventCreate(rcuda_event_t **out, unsigned flags) {
   return sim_leave(0);
 }
 
+void sim_event_free(sim_event_t *e) {
+  sim_handle_drop(e->handle);
+  sim_nodes_free(&e->last);
+  sim_clock_free(&e->clock);
+  free(e);
+}
+
 SIM_EXPORT int cuEventDestroy_v2(rcuda_event_t *handle) {
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuEventDestroy_v2", &ctx);
   if (code) return code;
   sim_event_t *e = sim_handle_get(SIM_TYPE_EVENT, handle);
   if (!e) return sim_leave(RCUDA_INVALID_HANDLE);
-  sim_handle_drop(e->handle);
-  free(e);
+  sim_event_free(e);
   return sim_leave(0);
 }
 
@@ -157,19 +189,27 @@ SIM_EXPORT int cuEventRecordWithFlags(rcuda_event_t *handle,
   sim_event_t *e = sim_handle_get(SIM_TYPE_EVENT, handle);
   if (!e) return sim_leave(RCUDA_INVALID_HANDLE);
   if (flags > 1) return sim_leave(RCUDA_INVALID_VALUE);
+  if (e->ctx != (s ? s->ctx : sim_current()->handle))
+    return sim_leave(RCUDA_INVALID_HANDLE);
+  sim_nodes_free(&e->last);
   if (s && s->graph) {
     e->graph = s->graph;
     e->is_recorded = false;
-    return sim_leave(0);
+    return sim_leave(sim_nodes_join(&e->last, &s->last)
+                         ? 0
+                         : RCUDA_OUT_OF_MEMORY);
   }
-  sim_state_t *st = sim_state();
   e->graph = 0;
-  e->is_recorded = true;
-  e->polls = s ? s->polls : 0;
-  e->work = 0;
-  for (size_t i = 0; i < st->record_count; i++)
-    e->work += st->records[i].totals.counters[SIM_COUNTER_WARP_INST];
-  return sim_leave(0);
+  e->serial = ++sim_state()->serial;
+  sim_op_run_t op = {.kind = SIM_RUN_EVENT, .name = "cuEventRecord",
+                     .event = e->handle, .serial = e->serial};
+  uint32_t lane = sim_lane_of_stream(sim_current(), s);
+  code = sim_submit(sim_current(), stream, &op);
+  sim_clock_free(&e->clock);
+  e->is_recorded = !code &&
+                   sim_clock_join(&e->clock, &sim_lane_of(lane)->clock);
+  e->polls = 1;
+  return sim_leave(code);
 }
 
 SIM_EXPORT int cuEventRecord(rcuda_event_t *event, rcuda_stream_t *stream) {
@@ -190,11 +230,11 @@ SIM_EXPORT int cuEventQuery(rcuda_event_t *handle) {
   sim_event_t *e;
   int code = with_event("cuEventQuery", handle, &e);
   if (code) return code;
-  if (e->polls) {
+  if (e->polls && !sim_queue_is_done(&e->clock)) {
     e->polls--;
     return sim_leave(RCUDA_NOT_READY);
   }
-  return sim_leave(0);
+  return sim_leave(sim_wait(e->ctx, &e->clock));
 }
 
 SIM_EXPORT int cuEventSynchronize(rcuda_event_t *handle) {
@@ -202,7 +242,7 @@ SIM_EXPORT int cuEventSynchronize(rcuda_event_t *handle) {
   int code = with_event("cuEventSynchronize", handle, &e);
   if (code) return code;
   e->polls = 0;
-  return sim_leave(0);
+  return sim_leave(sim_wait(e->ctx, &e->clock));
 }
 
 /* Work, not time: a millisecond for a million warp instructions. */
@@ -216,6 +256,8 @@ SIM_EXPORT int cuEventElapsedTime_v2(float *out, rcuda_event_t *start,
       ((a->flags | b->flags) & RCUDA_EVENT_DISABLE_TIMING))
     return sim_leave(RCUDA_INVALID_HANDLE);
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!sim_queue_is_done(&a->clock) || !sim_queue_is_done(&b->clock))
+    return sim_leave(RCUDA_NOT_READY);
   double work = (double)b->work - (double)a->work;
   *out = (float)(work / 1e6);
   return sim_leave(0);
@@ -234,196 +276,14 @@ SIM_EXPORT int cuStreamWaitEvent(rcuda_stream_t *stream,
     if (s->graph && s->graph != e->graph)
       return sim_leave(RCUDA_CAPTURE_MERGE);
     s->graph = e->graph; /* the stream joins the capture */
-  } else if (s && s->graph) {
-    return sim_leave(RCUDA_CAPTURE_ISOLATION);
+    return sim_leave(sim_nodes_join(&s->last, &e->last)
+                         ? 0
+                         : RCUDA_OUT_OF_MEMORY);
   }
-  return sim_leave(0);
-}
-
-/* -- capture -- */
-
-static sim_graph_t *new_graph(sim_type_t type) {
-  sim_graph_t *g = calloc(1, sizeof *g);
-  if (!g) return NULL;
-  g->handle = sim_handle_new(type, g);
-  if (g->handle) return g;
-  free(g);
-  return NULL;
-}
-
-static void free_graph(sim_graph_t *g) {
-  for (size_t i = 0; i < g->count; i++) sim_op_free(&g->ops[i]);
-  sim_handle_drop(g->handle);
-  free(g->ops);
-  free(g);
-}
-
-SIM_EXPORT int cuStreamBeginCapture_v2(rcuda_stream_t *stream, int mode) {
-  sim_stream_t *s;
-  int code = with_stream("cuStreamBeginCapture_v2", stream, &s);
-  if (code) return code;
-  if (!s) return sim_leave(RCUDA_CAPTURE_UNSUPPORTED);
-  if (mode < 0 || mode > 2) return sim_leave(RCUDA_INVALID_VALUE);
-  if (s->graph) return sim_leave(RCUDA_ILLEGAL_STATE);
-  sim_graph_t *g = new_graph(SIM_TYPE_GRAPH);
-  if (!g) return sim_leave(RCUDA_OUT_OF_MEMORY);
-  s->graph = g->handle;
-  s->is_origin = true;
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuStreamEndCapture(rcuda_stream_t *stream,
-                                  rcuda_graph_t **out) {
-  sim_stream_t *s;
-  int code = with_stream("cuStreamEndCapture", stream, &s);
-  if (code) return code;
-  if (!s || !s->graph) return sim_leave(RCUDA_ILLEGAL_STATE);
-  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!s->is_origin) return sim_leave(RCUDA_CAPTURE_UNMATCHED);
-  sim_graph_t *g = sim_handle_number(SIM_TYPE_GRAPH, s->graph);
-  sim_state_t *st = sim_state();
-  for (size_t i = 0; i < st->slot_count; i++) {
-    sim_stream_t *other = st->slots[i].object;
-    sim_event_t *e = st->slots[i].object;
-    if (!other) continue;
-    if (st->slots[i].type == SIM_TYPE_STREAM && other->graph == s->graph &&
-        other != s)
-      other->graph = 0;
-    if (st->slots[i].type == SIM_TYPE_EVENT && e->graph == s->graph)
-      e->graph = 0;
-  }
-  s->graph = 0;
-  s->is_origin = false;
-  *out = NULL;
-  if (!g) return sim_leave(RCUDA_CAPTURE_INVALIDATED);
-  if (g->is_broken) {
-    free_graph(g);
-    return sim_leave(RCUDA_CAPTURE_INVALIDATED);
-  }
-  *out = (rcuda_graph_t *)(uintptr_t)g->handle;
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuStreamIsCapturing(rcuda_stream_t *stream, int *out) {
-  sim_stream_t *s;
-  int code = with_stream("cuStreamIsCapturing", stream, &s);
-  if (code) return code;
-  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  sim_graph_t *g =
-      s && s->graph ? sim_handle_number(SIM_TYPE_GRAPH, s->graph) : NULL;
-  *out = !s || !s->graph        ? RCUDA_CAPTURE_NONE
-         : g && !g->is_broken ? RCUDA_CAPTURE_ACTIVE
-                              : RCUDA_CAPTURE_BROKEN;
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuThreadExchangeStreamCaptureMode(int *mode) {
-  if (!mode || *mode < 0 || *mode > 2) return RCUDA_INVALID_VALUE;
-  *mode = RCUDA_CAPTURE_GLOBAL;
-  return 0;
-}
-
-/* -- graphs -- */
-
-SIM_EXPORT int cuGraphCreate(rcuda_graph_t **out, unsigned flags) {
-  int code = sim_enter("cuGraphCreate", true);
-  if (code) return code;
-  if (!out || flags) return sim_leave(RCUDA_INVALID_VALUE);
-  sim_graph_t *g = new_graph(SIM_TYPE_GRAPH);
-  if (!g) return sim_leave(RCUDA_OUT_OF_MEMORY);
-  *out = (rcuda_graph_t *)(uintptr_t)g->handle;
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuGraphDestroy(rcuda_graph_t *handle) {
-  int code = sim_enter("cuGraphDestroy", true);
-  if (code) return code;
-  sim_graph_t *g = sim_handle_get(SIM_TYPE_GRAPH, handle);
-  if (!g) return sim_leave(RCUDA_INVALID_HANDLE);
-  free_graph(g);
-  return sim_leave(0);
-}
-
-/* Only counts: nodes of a captured graph are not handed out. */
-SIM_EXPORT int cuGraphGetNodes(rcuda_graph_t *handle, rcuda_node_t **nodes,
-                               size_t *count) {
-  int code = sim_enter("cuGraphGetNodes", true);
-  if (code) return code;
-  sim_graph_t *g = sim_handle_get(SIM_TYPE_GRAPH, handle);
-  if (!g) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (!count) return sim_leave(RCUDA_INVALID_VALUE);
-  if (nodes) return sim_leave(RCUDA_NOT_SUPPORTED);
-  *count = g->count;
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuGraphInstantiateWithFlags(rcuda_exec_t **out,
-                                           rcuda_graph_t *handle,
-                                           unsigned long long flags) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx("cuGraphInstantiateWithFlags", &ctx);
-  (void)flags;
-  if (code) return code;
-  sim_graph_t *g = sim_handle_get(SIM_TYPE_GRAPH, handle);
-  if (!g) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  sim_graph_t *x = new_graph(SIM_TYPE_EXEC);
-  if (!x) return sim_leave(RCUDA_OUT_OF_MEMORY);
-  x->ops = calloc(g->count + 1, sizeof *x->ops);
-  if (!x->ops) {
-    free_graph(x);
-    return sim_leave(RCUDA_OUT_OF_MEMORY);
-  }
-  x->capacity = g->count + 1;
-  for (size_t i = 0; i < g->count; i++) {
-    x->ops[i] = g->ops[i];
-    x->ops[i].launch.params = NULL;
-    x->count++;
-    if (g->ops[i].kind != SIM_RUN_LAUNCH) continue;
-    const sim_func_t *f =
-        sim_handle_number(SIM_TYPE_FUNC, g->ops[i].launch.func);
-    uint8_t *copy = f ? calloc(1, f->ptx->param_bytes + 16u) : NULL;
-    if (!copy) {
-      free_graph(x);
-      return sim_leave(f ? RCUDA_OUT_OF_MEMORY : RCUDA_INVALID_HANDLE);
-    }
-    memcpy(copy, g->ops[i].launch.params, f->ptx->param_bytes);
-    x->ops[i].launch.params = copy;
-  }
-  *out = (rcuda_exec_t *)(uintptr_t)x->handle;
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuGraphExecDestroy(rcuda_exec_t *handle) {
-  int code = sim_enter("cuGraphExecDestroy", true);
-  if (code) return code;
-  sim_graph_t *x = sim_handle_get(SIM_TYPE_EXEC, handle);
-  if (!x) return sim_leave(RCUDA_INVALID_HANDLE);
-  free_graph(x);
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuGraphUpload(rcuda_exec_t *handle, rcuda_stream_t *stream) {
-  int code = sim_enter("cuGraphUpload", true);
-  (void)stream;
-  if (code) return code;
-  return sim_leave(sim_handle_get(SIM_TYPE_EXEC, handle)
+  if (s && s->graph) return sim_leave(RCUDA_CAPTURE_ISOLATION);
+  /* an event that was never recorded is no wait */
+  sim_lane_t *lane = sim_lane_of(sim_lane_of_stream(sim_current(), s));
+  return sim_leave(sim_clock_join(&lane->clock, &e->clock)
                        ? 0
-                       : RCUDA_INVALID_HANDLE);
-}
-
-SIM_EXPORT int cuGraphLaunch(rcuda_exec_t *handle, rcuda_stream_t *stream) {
-  sim_stream_t *s;
-  int code = with_stream("cuGraphLaunch", stream, &s);
-  if (code) return code;
-  sim_graph_t *x = sim_handle_get(SIM_TYPE_EXEC, handle);
-  if (!x) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (s && s->graph) return sim_leave(RCUDA_CAPTURE_UNSUPPORTED);
-  for (size_t i = 0; i < x->count && !code; i++) {
-    code = sim_run(&x->ops[i]);
-    sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, x->ops[i].ctx);
-    if (ctx && ctx->sticky) break;
-  }
-  if (s) s->polls = 1;
-  return sim_leave(code);
+                       : RCUDA_OUT_OF_MEMORY);
 }

@@ -163,6 +163,7 @@ struct sim_launch_t {
   const uint8_t *params; /* kernel->func->param_bytes of them */
   sim_alloc_t *param_alloc;
   const sim_options_t *options;
+  bool is_tracking;      /* notes the global bytes that it touches */
   uint64_t number;       /* of the launch, from 1 */
   sim_report_t *report;
   /* Progress. */

@@ -115,6 +115,8 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       out->offset[first] = offset;
       out->host[first] = a->host + offset;
       count_shape(w->worker, out, address[first], kind != 'r');
+      if (launch->is_tracking)
+        sim_touch(a, offset, (uint64_t)lanes * size, kind);
       return true;
     }
   }
@@ -144,6 +146,7 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     out->alloc[l] = a;
     out->offset[l] = address[l] - a->address;
     out->host[l] = a->host + out->offset[l];
+    if (launch->is_tracking) sim_touch(a, out->offset[l], size, kind);
   }
   out->first = out->mask ? (uint32_t)__builtin_ctz(out->mask) : 0;
   sim_count_global(w->worker, out->mask, address, size, kind != 'r');

@@ -46,6 +46,7 @@
   X(cuMemcpyDtoD_v2, (uint64_t, uint64_t, size_t))                            \
   X(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t,                    \
                            rcuda_stream_t *))                                 \
+  X(cuMemcpyDtoHAsync_v2, (void *, uint64_t, size_t, rcuda_stream_t *))       \
   X(cuMemsetD8_v2, (uint64_t, unsigned char, size_t))                         \
   X(cuMemsetD32_v2, (uint64_t, unsigned, size_t))                             \
   X(cuModuleLoadData, (rcuda_module_t **, const void *))                      \
