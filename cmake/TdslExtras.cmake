@@ -41,6 +41,9 @@ foreach(source IN LISTS sources)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_definitions(${name} PRIVATE
+    TDSL_BUILD_DIR="${CMAKE_BINARY_DIR}"
+    TDSL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE
     tdsl_flags tdsl_warnings tdsl_static m)
   if(TDSL_OPENBLAS AND TDSL_CBLAS_INCLUDE)

@@ -209,9 +209,11 @@ sim_kernel_t *sim_decode(td_task_t *task, td_arena_t *arena,
                          uint32_t cc, const sim_fn_t *variant,
                          ptx_error_t *error);
 
-/* Handler tables by host instruction set, and the best one here. */
-const sim_fn_t *sim_variant(void);
-const char *sim_variant_name(void);
+/* Handler tables by the host's instruction set: level 2, 3 or 4 of x86-64, or
+   0 for the best one here. */
+const sim_fn_t *sim_variant(unsigned wanted);
+const char *sim_variant_name(unsigned wanted);
+bool sim_variant_exists(unsigned wanted);
 
 const char *sim_handler_name(uint16_t handler);
 sim_prop_t sim_handler_prop(uint16_t handler);

@@ -1,6 +1,7 @@
 #include "runtime/simgpu/options.h"
 
 #include "runtime/base/env.h"
+#include "runtime/simgpu/decode.h"
 
 /* Decimal; false if it is none. */
 static bool read_number(td_str_t text, uint64_t *out) {
@@ -118,6 +119,12 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
     if (value.length >= sizeof o->report) return false;
     memcpy(o->report, value.data, value.length);
     o->report[value.length] = 0;
+    return true;
+  }
+  if (td_str_eqc(key, "host") && value.length == 2 && value.data[0] == 'v') {
+    uint32_t level = (uint32_t)(value.data[1] - '0');
+    if (!sim_variant_exists(level)) return false;
+    o->host = level;
     return true;
   }
   if (!is_number) return false;

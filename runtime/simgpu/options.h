@@ -33,6 +33,7 @@ typedef struct sim_options_t {
   uint32_t threads; /* host threads, 0: one for each CPU */
   uint64_t memory;  /* bytes a device has, 0: the row's */
   uint64_t budget;  /* warp instructions a launch may take, 0: no limit */
+  uint32_t host;    /* level of x86-64 to run on, 0: the best */
   bool is_counting; /* sectors, wavefronts */
   uint8_t poison;
   char report[512]; /* path of the JSON lines file, "" for none */

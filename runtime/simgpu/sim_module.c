@@ -156,7 +156,8 @@ static void decode(td_task_t *task, void *arg) {
   decode_t *d = arg;
   d->func->kernel = sim_decode(
       task, (td_arena_t *)(uintptr_t)&d->module->arena, d->module->ptx,
-      d->func->ptx, sim_state()->row->cc, sim_variant(), d->error);
+      d->func->ptx, sim_state()->row->cc,
+      sim_variant(sim_state()->options.host), d->error);
 }
 
 int sim_decode_func(sim_func_t *func, ptx_error_t *error) {

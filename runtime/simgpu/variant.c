@@ -18,23 +18,34 @@ static int level(void) {
   return v4 ? 4 : v3 ? 3 : 2;
 }
 
-const sim_fn_t *sim_variant(void) {
-  int n = level();
+const sim_fn_t *sim_variant(unsigned wanted) {
+  int n = wanted ? (int)wanted : level();
   return n == 4 ? sim_table_v4 : n == 3 ? sim_table_v3 : sim_table_v2;
 }
 
-const char *sim_variant_name(void) {
-  int n = level();
+bool sim_variant_exists(unsigned wanted) {
+  return wanted >= 2 && wanted <= (unsigned)level();
+}
+
+const char *sim_variant_name(unsigned wanted) {
+  int n = wanted ? (int)wanted : level();
   return n == 4 ? "x86-64-v4" : n == 3 ? "x86-64-v3" : "x86-64-v2";
 }
 #else
 extern const sim_fn_t sim_table_base[SIM_HANDLER_COUNT];
 
-const sim_fn_t *sim_variant(void) {
+const sim_fn_t *sim_variant(unsigned wanted) {
+  (void)wanted;
   return sim_table_base;
 }
 
-const char *sim_variant_name(void) {
+bool sim_variant_exists(unsigned wanted) {
+  (void)wanted;
+  return false;
+}
+
+const char *sim_variant_name(unsigned wanted) {
+  (void)wanted;
   return "base";
 }
 #endif
