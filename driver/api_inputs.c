@@ -217,7 +217,7 @@ static void draw(filler_t *f, uint32_t s, int64_t seed, int64_t param,
                            slot->name);
     for (uint32_t v = 0; v < f->entry->dim_count; v++) {
       if (bound[v]) continue;
-      td_diag_help(d, "--dim %s=N", f->entry->vars[v].name);
+      td_diag_help(d, "--dim %s=VALUE", f->entry->vars[v].name);
     }
     return;
   }

@@ -61,9 +61,10 @@ static void bind_generics(lo_t *lo, lo_frame_t *f, const sem_expr_t *call) {
  * stack up. */
 static void check_depth(lo_t *lo, const sem_expr_t *call) {
   if (lo->frame->depth < LO_MAX_DEPTH) return;
-  td_diag(lo->task, TD_L04, call->loc,
-          "calls nest deeper than %d, at the call of %s", LO_MAX_DEPTH,
-          call->callee->name);
+  td_diag_t *d = td_diag(lo->task, TD_L04, call->loc,
+                         "calls nest deeper than %d, at the call of %s",
+                         LO_MAX_DEPTH, call->callee->name);
+  td_diag_help(d, "write part of the chain as a `for`, or in one function");
   td_raise(lo->task, TDSL_STATUS_INVALID_PROGRAM, "calls nest too deep");
 }
 

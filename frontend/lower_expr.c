@@ -360,6 +360,8 @@ static tir_expr_t *index_value(lo_t *lo, const sem_expr_t *e) {
 void lo_refuse_grad(lo_t *lo, const sem_expr_t *e) {
   td_diag_t *d = td_diag(lo->task, TD_B01, e->loc,
                          "this version cannot compile grad yet");
+  td_diag_help(d, "write the derivative as formulas of its own; `tdslc check` "
+               "accepts grad");
   for (const lo_frame_t *f = lo->frame; f != NULL; f = f->caller)
     td_diag_note(d, "in function %s", f->func->name);
   td_raise(lo->task, TDSL_STATUS_UNAVAILABLE, "grad");
@@ -402,8 +404,10 @@ static tir_expr_t *elem(lo_t *lo, const sem_expr_t *e,
  * of their bodies on top. */
 tir_expr_t *lo_elem(lo_t *lo, const sem_expr_t *e, tir_expr_t *const *at) {
   if (lo->nesting >= LO_MAX_NESTING) {
-    td_diag(lo->task, TD_L04, e->loc,
-            "formulas nest deeper than %d through calls", LO_MAX_NESTING);
+    td_diag_t *d = td_diag(lo->task, TD_L04, e->loc,
+                           "formulas nest deeper than %d through calls",
+                           LO_MAX_NESTING);
+    td_diag_help(d, "give a part of the formula a name of its own");
     td_raise(lo->task, TDSL_STATUS_INVALID_PROGRAM, "formulas nest too deep");
   }
   lo->nesting++;

@@ -168,10 +168,12 @@ void lo_add_node(lo_t *lo, tir_node_t *node) {
 static tir_value_t *new_out(lo_t *lo, tir_node_t *node, const char *name,
                             tdsl_dtype_t dtype, const lo_indices_t *dims) {
   if (dims->length > IX_MAX_RANK) {
-    td_diag(lo->task, TD_L03, node->loc,
-            "%s has rank %zu with the indices it is mapped over, and %d is "
-            "the highest",
-            name, dims->length, IX_MAX_RANK);
+    td_diag_t *d = td_diag(lo->task, TD_L03, node->loc,
+                           "%s has rank %zu with the indices it is mapped "
+                           "over, and %d is the highest",
+                           name, dims->length, IX_MAX_RANK);
+    td_diag_help(d, "name the value for fewer indices at a time, or merge "
+                 "two dims");
     td_raise(lo->task, TDSL_STATUS_INVALID_PROGRAM, "rank is too high");
   }
   const ix_poly_t *extents[IX_MAX_RANK];

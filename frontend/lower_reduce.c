@@ -197,8 +197,10 @@ static const lo_view_t *row_of(lo_t *lo, const lo_view_t *rows,
 static int64_t row_count(lo_t *lo, const sem_expr_t *e) {
   int64_t k = e->k;
   if (k >= 0 || ix_is_const(lo_poly(lo, e->poly), &k)) return k;
-  td_diag(lo->task, TD_B01, e->loc,
-          "this version cannot compile topk of a number that is not static");
+  td_diag_t *d = td_diag(lo->task, TD_B01, e->loc,
+                         "this version cannot compile topk of a number that "
+                         "is not static");
+  td_diag_help(d, "make it a `dim`, or give the generic a value with --dim");
   td_raise(lo->task, TDSL_STATUS_UNAVAILABLE, "topk");
 }
 

@@ -16,8 +16,10 @@ const ix_poly_t *lo_poly(lo_t *lo, const ix_poly_t *poly) {
   if (poly != NULL && lo->frame->binding_count > 0)
     poly = ix_subst(lo->pool, poly, generic_value, lo->frame, lo->facts);
   if (poly == NULL) {
-    td_diag(lo->task, TD_L01, lo->frame->func->loc,
-            "a dim of %s leaves 64 bits", lo->frame->func->name);
+    td_diag_t *d = td_diag(lo->task, TD_L01, lo->frame->func->loc,
+                           "a dim of %s leaves 64 bits",
+                           lo->frame->func->name);
+    td_diag_help(d, "a dim holds at most 2147483647 elements: split it");
     td_raise(lo->task, TDSL_STATUS_INVALID_PROGRAM, "dim is too large");
   }
   return poly;
@@ -44,15 +46,17 @@ static uint32_t field_offset(const sem_struct_t *record, uint32_t field) {
 static void add_leaves(lo_t *lo, const sem_type_t *type, lo_leaf_t at,
                        uint32_t depth, lo_leaves_t *out) {
   if (depth > LO_MAX_DEPTH) {
-    td_diag(lo->task, TD_L04, type->record->loc,
-            "structs nest deeper than %d", LO_MAX_DEPTH);
+    td_diag_t *d = td_diag(lo->task, TD_L04, type->record->loc,
+                           "structs nest deeper than %d", LO_MAX_DEPTH);
+    td_diag_help(d, "put fields of inner structs into outer ones");
     td_raise(lo->task, TDSL_STATUS_INVALID_PROGRAM, "structs nest too deep");
   }
   for (uint32_t i = 0; i < type->rank; i++) {
     if (at.rank == IX_MAX_RANK) {
-      td_diag(lo->task, TD_L03, type->dims[i].loc,
-              "a leaf%s has a rank above %d with its stack dims", at.path,
-              IX_MAX_RANK);
+      td_diag_t *d = td_diag(lo->task, TD_L03, type->dims[i].loc,
+                             "a leaf%s has a rank above %d with its stack "
+                             "dims", at.path, IX_MAX_RANK);
+      td_diag_help(d, "merge two dims of the leaf or two stack dims");
       td_raise(lo->task, TDSL_STATUS_INVALID_PROGRAM, "rank is too high");
     }
     at.dims[at.rank++] = &type->dims[i];
