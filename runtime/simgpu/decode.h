@@ -43,7 +43,8 @@ typedef enum sim_prop_t {
   SIM_PROP_unpack,
   SIM_PROP_pred,   /* destination is a predicate */
   SIM_PROP_clear,  /* the result is defined whatever the sources */
-  SIM_PROP_memory  /* the handler does it */
+  SIM_PROP_exchange, /* between lanes: the handler does it */
+  SIM_PROP_memory  /* likewise; operand a is an address */
 } sim_prop_t;
 
 /* Classes of the instruction mix. */

@@ -640,5 +640,7 @@ bool sim_decode_form(sim_decoder_t *d, const char *name) {
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
     if (strcmp(forms[i].name, name) == 0) return forms[i].fn(d);
   }
+  bool known = false, ok = sim_decode_matrix(d, name, &known);
+  if (known) return ok;
   return SIM_FAIL(d, "form '%s' has no decoder", name);
 }

@@ -106,6 +106,9 @@ bool sim_decode_form(sim_decoder_t *d, const char *name);
 /* The matrix and asynchronous forms. */
 bool sim_decode_special(sim_decoder_t *d, const char *name, bool *known);
 
+/* Matrix instructions; *known tells whether the form is one. */
+bool sim_decode_matrix(sim_decoder_t *d, const char *name, bool *known);
+
 /* Blocks, reconvergence, live ranges, offsets. */
 bool sim_flow(sim_decoder_t *d);
 /* Starts of blocks of a part's function: n + 1 flags. */

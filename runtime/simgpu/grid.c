@@ -138,7 +138,7 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
   w->carry = 0;
   w->executed = 0;
   w->sync_clock = 1;
-  w->serial = 0;
+  w->serial = w->tensor_serial = 0;
   memset(w->clocks, 0, cta->clock_words * sizeof *w->clocks);
   w->agent = cta->cluster_rank * cta->warp_count + id;
   w->clocks[w->agent] = 1;

@@ -101,6 +101,13 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
     else return false;
     return true;
   }
+  if (td_str_eqc(key, "arith")) {
+    if (td_str_eqc(value, "exact")) o->arith = SIM_ARITH_EXACT;
+    else if (td_str_eqc(value, "hw")) o->arith = SIM_ARITH_HW;
+    else if (td_str_eqc(value, "perturbed")) o->arith = SIM_ARITH_PERTURBED;
+    else return false;
+    return true;
+  }
   if (td_str_eqc(key, "count")) {
     if (!td_str_eqc(value, "full") && !td_str_eqc(value, "basic"))
       return false;

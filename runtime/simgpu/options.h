@@ -22,6 +22,13 @@ typedef enum sim_streams_t {
   SIM_STREAMS_RANDOM
 } sim_streams_t;
 
+/* How matrix instructions add; see tensor.h. */
+typedef enum sim_arith_t {
+  SIM_ARITH_EXACT,
+  SIM_ARITH_HW,
+  SIM_ARITH_PERTURBED
+} sim_arith_t;
+
 typedef struct sim_options_t {
   uint64_t seed;
   uint32_t checks;  /* bits of families; see checks.def */
@@ -29,6 +36,7 @@ typedef struct sim_options_t {
   sim_order_t order;
   sim_async_mode_t async;
   sim_streams_t streams; /* order of unordered operations */
+  sim_arith_t arith;
   uint32_t preempt; /* instructions between switches, 0: none */
   uint32_t threads; /* host threads, 0: one for each CPU */
   uint64_t memory;  /* bytes a device has, 0: the row's */

@@ -196,9 +196,13 @@ bool sim_undef_step(sim_warp_t *w, const sim_ins_t *i, uint32_t mask) {
     if (i->writes & SIM_WRITES_E)
       write_shadow(w, sim_kind(i, 4), i->e, mask, out);
     return true;
+  case SIM_PROP_exchange: return true;
   case SIM_PROP_memory:
-    /* shfl too, whose operand a is data */
-    return i->handler == SIM_H_shfl || judge_address(w, i, mask);
+    /* of x1 and x2, only the first lanes give addresses */
+    if ((i->handler == SIM_H_ldmatrix || i->handler == SIM_H_stmatrix) &&
+        i->lanes < 4)
+      mask &= (1u << 8 * i->lanes) - 1;
+    return judge_address(w, i, mask);
   case SIM_PROP_pack: pack(w, i, mask); return true;
   case SIM_PROP_unpack: unpack(w, i, mask); return true;
   case SIM_PROP_all:

@@ -74,6 +74,7 @@ struct sim_warp_t {
   uint32_t agent;        /* its own: rank of the CTA * warps + id */
   uint32_t cluster_arrived; /* lanes at the cluster's barrier */
   uint32_t cluster_passed;  /* lanes whose phase is over, not yet waited */
+  uint32_t tensor_serial; /* of matrix instructions, for seeded choices */
   sim_async_t *async;    /* pending copies of this warp's lanes, or NULL */
 };
 
