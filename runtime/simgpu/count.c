@@ -56,72 +56,48 @@ void sim_count_global(sim_worker_t *worker, uint32_t mask,
   c[SIM_COUNTER_GLOBAL_SECTORS_IDEAL] += (distinct + 31) / 32;
 }
 
-void sim_count_shared(sim_worker_t *worker, uint32_t mask,
-                      const uint64_t *offset, uint32_t size,
-                      bool is_write) {
-  uint64_t *c = worker->counters;
-  uint32_t lanes = (uint32_t)__builtin_popcount(mask);
-  uint64_t bytes = (uint64_t)lanes * size;
-  c[is_write ? SIM_COUNTER_SHARED_WRITTEN : SIM_COUNTER_SHARED_READ] += bytes;
-  if (!worker->is_counting || lanes == 0) return;
-  uint32_t first = (uint32_t)__builtin_ctz(mask);
-  bool run = true, same = true;
-  for (uint32_t l = 0; l < 32; l++) {
-    if (!(mask >> l & 1)) continue;
-    run &= offset[l] == offset[first] + (uint64_t)(l - first) * size;
-    same &= offset[l] == offset[first];
-  }
-  if (same) {
-    c[SIM_COUNTER_SHARED_WAVEFRONTS]++;
-    c[SIM_COUNTER_SHARED_IDEAL]++;
-    return;
-  }
+void sim_shared_cost(uint32_t mask, const uint64_t *offset, uint32_t size,
+                     uint16_t *wavefronts, uint16_t *words) {
   uint32_t per_phase = size <= 4 ? 32 : size == 8 ? 16 : 8;
-  uint32_t words = size <= 4 ? 1 : size / 4;
-  uint32_t wavefronts = 0, distinct_words = 0;
-  if (words == 1 && size == 4) {
-    /* usually every bank serves one word */
-    uint64_t held[32];
-    uint32_t seen = 0, clash = 0;
-    for (uint32_t l = 0; l < 32; l++) {
-      if (!(mask >> l & 1)) continue;
-      uint64_t word = offset[l] >> 2;
-      uint32_t bank = word & 31, bit = 1u << bank;
-      clash |= (seen & bit) && held[bank] != word;
-      held[bank] = word;
-      seen |= bit;
-    }
-    if (!clash) {
-      c[SIM_COUNTER_SHARED_WAVEFRONTS]++;
-      c[SIM_COUNTER_SHARED_IDEAL]++;
-      return;
-    }
-  }
+  uint32_t per_lane = size <= 4 ? 1 : size / 4;
+  uint64_t seen[32 * 8];
+  uint32_t total = 0, distinct = 0;
+  uint32_t first = (uint32_t)__builtin_ctz(mask);
+  bool same = true;
   for (uint32_t phase = 0; phase < 32; phase += per_phase) {
-    uint32_t part = mask >> phase;
-    if (per_phase < 32) part &= (1u << per_phase) - 1;
-    if (!part) continue;
-    if (run && size >= 4) {
-      wavefronts++;
-      distinct_words += (uint32_t)__builtin_popcount(part) * words;
-      continue;
-    }
     uint32_t fill[32] = {0}, worst = 0;
     uint64_t held[32][32];
-    for (uint32_t l = 0; l < per_phase; l++) {
-      if (!(part >> l & 1)) continue;
-      for (uint32_t k = 0; k < words; k++) {
-        uint64_t word = offset[phase + l] / 4 + k;
+    for (uint32_t l = phase; l < phase + per_phase; l++) {
+      if (!(mask >> l & 1)) continue;
+      same = same && offset[l] == offset[first];
+      for (uint32_t k = 0; k < per_lane; k++) {
+        uint64_t word = offset[l] / 4 + k;
         uint32_t bank = word & 31, n = 0;
         while (n < fill[bank] && held[bank][n] != word) n++;
         if (n < fill[bank]) continue;
         held[bank][fill[bank]++] = word;
-        distinct_words++;
         if (fill[bank] > worst) worst = fill[bank];
+        /* a word that an earlier phase had is not ideal twice */
+        for (n = 0; n < distinct && seen[n] != word; n++) {}
+        if (n == distinct) seen[distinct++] = word;
       }
     }
-    wavefronts += worst;
+    total += worst;
   }
+  /* one address is broadcast at once, however wide */
+  *wavefronts = (uint16_t)(same ? 1 : total);
+  *words = (uint16_t)distinct;
+}
+
+void sim_count_shared(sim_worker_t *worker, uint32_t mask,
+                      const uint64_t *offset, uint32_t size,
+                      bool is_write) {
+  uint64_t *c = worker->counters;
+  uint16_t wavefronts, words;
+  uint64_t bytes = (uint64_t)__builtin_popcount(mask) * size;
+  c[is_write ? SIM_COUNTER_SHARED_WRITTEN : SIM_COUNTER_SHARED_READ] += bytes;
+  if (!worker->is_counting || mask == 0) return;
+  sim_shared_cost(mask, offset, size, &wavefronts, &words);
   c[SIM_COUNTER_SHARED_WAVEFRONTS] += wavefronts;
-  c[SIM_COUNTER_SHARED_IDEAL] += (distinct_words + 31) / 32;
+  c[SIM_COUNTER_SHARED_IDEAL] += (words + 31u) / 32;
 }

@@ -143,6 +143,7 @@ struct sim_ins_t {
   uint8_t sub;             /* sim_compare_t, sim_atom_t, ... */
   uint8_t sub2;            /* sim_bool_t, ... */
   uint8_t is_block;        /* starts a basic block */
+  uint32_t memory;         /* number among the loads, stores and atomics */
 };
 
 static inline unsigned sim_kind(const sim_ins_t *ins, int slot) {
@@ -194,6 +195,7 @@ typedef struct sim_kernel_t {
   uint32_t local_bytes;   /* of one lane */
   uint32_t registers;     /* estimate */
   uint32_t barriers;      /* mask of ids used; all of them if dynamic */
+  uint32_t memory_count;
   bool is_communicating;  /* CTAs talk through global memory */
   bool has_partial_barrier; /* a barrier with a thread count */
   bool has_cluster;       /* touches another CTA */

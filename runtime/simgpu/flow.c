@@ -530,7 +530,12 @@ bool sim_flow(sim_decoder_t *d) {
         i->sub == SIM_ATOM_CAS)
       k->is_communicating = true;
   }
-  for (size_t c = 0; c < d->code.length; c++) finish_ins(d, &d->code.data[c]);
+  for (size_t c = 0; c < d->code.length; c++) {
+    sim_ins_t *i = &d->code.data[c];
+    finish_ins(d, i);
+    if (i->handler >= SIM_H_ld_global && i->handler <= SIM_H_atom_generic)
+      i->memory = k->memory_count++;
+  }
   for (size_t b = 0; b < k->blocks.length; b++)
     count_mix(d, &k->blocks.data[b]);
   k->code_count = (uint32_t)d->code.length;

@@ -6,6 +6,7 @@
    schedules derive from the seed and the block's number. */
 #include "runtime/simgpu/grid.h"
 
+#include "runtime/simgpu/pattern.h"
 #include "runtime/simgpu/race.h"
 
 #include <fenv.h>
@@ -491,6 +492,7 @@ static void free_worker(sim_worker_t *worker) {
   free(worker->ctas);
   free(worker->block_runs);
   free(worker->block_lanes);
+  free(worker->patterns);
 }
 
 static bool make_worker(sim_worker_t *worker, sim_launch_t *launch,
@@ -501,7 +503,10 @@ static bool make_worker(sim_worker_t *worker, sim_launch_t *launch,
   worker->block_runs = calloc(blocks, sizeof *worker->block_runs);
   worker->block_lanes = calloc(blocks, sizeof *worker->block_lanes);
   worker->ctas = calloc(held, sizeof *worker->ctas);
-  if (!worker->block_runs || !worker->block_lanes || !worker->ctas)
+  worker->patterns = calloc(launch->kernel->memory_count + 1u,
+                            sizeof *worker->patterns);
+  if (!worker->patterns || !worker->block_runs || !worker->block_lanes ||
+      !worker->ctas)
     return false;
   for (uint32_t n = 0; n < held; n++) {
     worker->ctas[n] = new_cta(worker);

@@ -134,6 +134,8 @@ struct sim_cta_t {
   void *blocks;          /* one allocation behind the pointers above */
 };
 
+typedef struct sim_pattern_t sim_pattern_t;
+
 /* One host thread at work on a launch. */
 struct sim_worker_t {
   sim_launch_t *launch;
@@ -142,6 +144,7 @@ struct sim_worker_t {
   uint64_t *block_runs;  /* executions of each basic block */
   uint64_t *block_lanes;
   sim_alloc_t *cache[SIM_CACHE];
+  sim_pattern_t *patterns; /* by sim_ins_t.memory */
   td_thread_t thread;
   sim_cta_t **ctas;      /* held at once */
   uint32_t cta_count;

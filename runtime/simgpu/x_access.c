@@ -83,20 +83,6 @@ static bool may_use(const sim_launch_t *launch, const sim_alloc_t *a) {
   return a->kind == SIM_ALLOC_HOST || (launch->peers >> a->device & 1);
 }
 
-/* The two usual shapes in closed form; the same figures as count.c. */
-static void count_shape(sim_worker_t *worker, const sim_access_t *x,
-                        uint64_t address, bool is_write) {
-  uint64_t *c = worker->counters;
-  uint64_t lanes = (uint64_t)__builtin_popcount(x->mask);
-  uint64_t bytes = lanes * x->size, distinct = x->is_run ? bytes : x->size;
-  c[SIM_COUNTER_GLOBAL_REQUESTS]++;
-  c[is_write ? SIM_COUNTER_GLOBAL_WRITTEN : SIM_COUNTER_GLOBAL_READ] += bytes;
-  if (!worker->is_counting) return;
-  c[SIM_COUNTER_GLOBAL_SECTORS] +=
-      ((address + distinct - 1) >> 5) - (address >> 5) + 1;
-  c[SIM_COUNTER_GLOBAL_SECTORS_IDEAL] += (distinct + 31) / 32;
-}
-
 bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                        const uint64_t address[32], uint32_t size, char kind,
                        sim_access_t *out) {
@@ -114,7 +100,7 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       out->alloc[first] = a;
       out->offset[first] = offset;
       out->host[first] = a->host + offset;
-      count_shape(w->worker, out, address[first], kind != 'r');
+      sim_count_global(w->worker, m, address, size, kind != 'r');
       if (launch->is_tracking)
         sim_touch(a, offset, (uint64_t)lanes * size, kind);
       return true;

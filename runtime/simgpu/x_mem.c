@@ -302,17 +302,27 @@ static bool store_to(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   return store(w, i, &x, space);
 }
 
+#define USUAL(name, fn, space, fast, is_write)                                \
+  SIM_DEF(name) {                                                             \
+    uint64_t address[32];                                                     \
+    if (m == 0) return i + 1;                                                 \
+    sim_addresses(w, i, address);                                             \
+    int done = fast(w, i, m, address, is_write);                              \
+    if (done > 0) return i + 1;                                               \
+    return !done && fn(w, i, m, address, space) ? i + 1 : NULL;               \
+  }
+USUAL(ld_global, load_from, PTX_SPACE_GLOBAL, sim_fast_global, false)
+USUAL(ld_shared, load_from, PTX_SPACE_SHARED, sim_fast_shared, false)
+USUAL(st_global, store_to, PTX_SPACE_GLOBAL, sim_fast_global, true)
+USUAL(st_shared, store_to, PTX_SPACE_SHARED, sim_fast_shared, true)
+
 #define PLAIN(name, fn, space)                                                \
   SIM_DEF(name) {                                                             \
     uint64_t address[32];                                                     \
     sim_addresses(w, i, address);                                             \
     return fn(w, i, m, address, space) ? i + 1 : NULL;                        \
   }
-PLAIN(ld_global, load_from, PTX_SPACE_GLOBAL)
-PLAIN(ld_shared, load_from, PTX_SPACE_SHARED)
 PLAIN(ld_local, load_from, PTX_SPACE_LOCAL)
-PLAIN(st_global, store_to, PTX_SPACE_GLOBAL)
-PLAIN(st_shared, store_to, PTX_SPACE_SHARED)
 PLAIN(st_local, store_to, PTX_SPACE_LOCAL)
 
 /* Lanes of a generic access, by the window that their address falls into. */

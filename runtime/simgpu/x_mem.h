@@ -60,6 +60,16 @@ static inline uint32_t sim_one_cta(const sim_warp_t *w, uint32_t m,
   return out;
 }
 
+/* The usual loads and stores: a pattern that was seen before, nothing that
+   could be reported. 1: done; 0: not usual, nothing has happened yet; -1: a
+   finding ended the launch. */
+#define sim_fast_shared SIM_X(fast_shared)
+int sim_fast_shared(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                    const uint64_t address[32], bool is_write);
+#define sim_fast_global SIM_X(fast_global)
+int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                    const uint64_t address[32], bool is_write);
+
 static inline uint64_t sim_load_raw(const uint8_t *p, uint32_t bytes) {
   uint64_t v = 0;
   switch (bytes) {
