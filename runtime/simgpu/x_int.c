@@ -41,6 +41,8 @@ __extension__ typedef __int128 s128;
   OP(name, sim_u64, uint64_t, sim_u64, T, sim_u64, T, sim_u64, T, expr)
 
 OP16(add_16, uint32_t, a + b)
+OP32(add_16x2, uint32_t,
+     ((a + b) & 0xFFFFu) | ((a >> 16) + (b >> 16)) << 16)
 OP32(add_32, uint32_t, a + b)
 OP64(add_64, uint64_t, a + b)
 OP16(sub_16, uint32_t, a - b)

@@ -1,0 +1,248 @@
+/* Kernels written by hand in CUDA C, compiled by NVRTC for several targets,
+   each run on the smallest simulated machine that its target names. Every
+   kernel is `name(const uint32_t *in, uint32_t *out)`; its row gives the
+   shape of the launch and the function that works out, on the host and by
+   another way, what must be in `out`.
+
+   A machine's model is chosen before the driver starts, so each target runs
+   in a process of its own; the parent gathers what they say. */
+#ifndef CU_LAB_H
+#define CU_LAB_H
+
+#include "sim_lab.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CU_IN 1024 /* words of input, random */
+
+typedef enum cu_compare_t {
+  CU_EXACT,  /* words */
+  CU_FLOAT,  /* f32, within `bound` of the larger of 1 and |want| */
+  CU_DOUBLE, /* f64, likewise */
+  CU_CHECK   /* `want` judges `out` itself and leaves it as it is */
+} cu_compare_t;
+
+typedef struct cu_row_t {
+  const char *file, *name;
+  unsigned grid[3], block[3], shared;
+  uint32_t words; /* of out; 0 before the launch */
+  void (*want)(const uint32_t *in, uint32_t *out);
+  cu_compare_t compare;
+  double bound;
+  unsigned least; /* compute capability, 0: any */
+} cu_row_t;
+
+typedef struct cu_target_t {
+  const char *arch, *model;
+  unsigned cc;
+} cu_target_t;
+
+static const cu_target_t cu_targets[] = {
+    {"compute_75", "t4", 75},    {"compute_80", "a100", 80},
+    {"compute_86", "a10", 86},   {"compute_89", "l4", 89},
+    {"compute_90a", "h100", 90}, {"compute_100", "b200", 100}};
+#define CU_TARGETS (sizeof cu_targets / sizeof *cu_targets)
+
+/* -- NVRTC, by name -- */
+
+typedef struct cu_nvrtc_t {
+  int (*create)(void **, const char *, const char *, int,
+                const char *const *, const char *const *);
+  int (*compile)(void *, int, const char *const *);
+  int (*log_bytes)(void *, size_t *);
+  int (*log)(void *, char *);
+  int (*ptx_bytes)(void *, size_t *);
+  int (*ptx)(void *, char *);
+  int (*destroy)(void **);
+} cu_nvrtc_t;
+
+static inline bool cu_nvrtc_open(cu_nvrtc_t *n) {
+  static const char *const names[] = {
+      "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+      "/usr/local/cuda/lib64/libnvrtc.so"};
+  const char *path = getenv("TDSL_LIBNVRTC");
+  void *library = path && *path ? dlopen(path, RTLD_NOW) : NULL;
+  for (size_t i = 0; !library && i < 4; i++)
+    library = dlopen(names[i], RTLD_NOW);
+  if (!library) return false;
+  static const char *const symbols[] = {
+      "nvrtcCreateProgram", "nvrtcCompileProgram", "nvrtcGetProgramLogSize",
+      "nvrtcGetProgramLog", "nvrtcGetPTXSize", "nvrtcGetPTX",
+      "nvrtcDestroyProgram"};
+  void *found[7];
+  for (int i = 0; i < 7; i++)
+    if ((found[i] = dlsym(library, symbols[i])) == NULL) return false;
+  _Static_assert(sizeof *n == sizeof found, "one pointer a symbol");
+  memcpy(n, found, sizeof found);
+  return true;
+}
+
+/* Headers of the toolkit (halves), or NULL. */
+static inline const char *cu_include(void) {
+  static const char *const places[] = {"/usr/local/cuda/include",
+                                       "/usr/include", "/opt/cuda/include"};
+  for (size_t i = 0; i < 3; i++) {
+    char file[256];
+    snprintf(file, sizeof file, "%s/cuda_fp16.h", places[i]);
+    if (access(file, R_OK) == 0) return places[i];
+  }
+  return NULL;
+}
+
+/* PTX of a file, malloc'd; fails with the log. */
+static inline char *cu_compile(const cu_nvrtc_t *n, const char *file,
+                               const char *arch) {
+  char path[512], target[64], include[300];
+  snprintf(path, sizeof path, TDSL_TESTS_DIR "/simgpu/kernels/%s", file);
+  FILE *f = fopen(path, "rb");
+  if (!f) fail_msg("%s cannot be read", path);
+  static char text[200000];
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
+  snprintf(include, sizeof include, "-I%s", cu_include());
+  const char *options[] = {target, "--fmad=false", "--device-int128",
+                           "-lineinfo", include};
+  void *program = NULL;
+  size_t bytes = 0;
+  assert_int_equal(n->create(&program, text, file, 0, NULL, NULL), 0);
+  if (n->compile(program, 5, options)) {
+    n->log_bytes(program, &bytes);
+    char *log = calloc(1, bytes + 1);
+    n->log(program, log);
+    fail_msg("%s for %s: %s", file, arch, log);
+  }
+  assert_int_equal(n->ptx_bytes(program, &bytes), 0);
+  char *ptx = calloc(1, bytes + 1);
+  assert_int_equal(n->ptx(program, ptx), 0);
+  n->destroy(&program);
+  return ptx;
+}
+
+/* -- comparison -- */
+
+static inline bool cu_same(const cu_row_t *row, const uint32_t *out,
+                           const uint32_t *want, uint32_t at) {
+  if (row->compare == CU_FLOAT) {
+    float a, b;
+    memcpy(&a, out + at, 4);
+    memcpy(&b, want + at, 4);
+    double size = fabs((double)b) > 1 ? fabs((double)b) : 1;
+    return (isnan(a) && isnan(b)) || a == b ||
+           fabs((double)a - (double)b) <= row->bound * size;
+  }
+  if (row->compare == CU_DOUBLE) {
+    double a, b;
+    memcpy(&a, out + (at & ~1u), 8);
+    memcpy(&b, want + (at & ~1u), 8);
+    double size = fabs(b) > 1 ? fabs(b) : 1;
+    return (isnan(a) && isnan(b)) || a == b ||
+           fabs(a - b) <= row->bound * size;
+  }
+  return out[at] == want[at];
+}
+
+/* One kernel; what is wrong with it goes to stdout. */
+static inline bool cu_run(lab_t *lab, const cu_target_t *target,
+                          rcuda_module_t *m, const cu_row_t *row) {
+  uint32_t in[CU_IN];
+  uint64_t state = 77;
+  char report[4096];
+  for (size_t i = 0; i < CU_IN; i++) in[i] = (uint32_t)lab_random(&state);
+  size_t bytes = row->words * 4u;
+  uint32_t *out = calloc(1, bytes), *want = calloc(1, bytes);
+  uint64_t pin = lab_copy_in(lab, in, sizeof in);
+  uint64_t pout = lab_copy_in(lab, out, bytes);
+  void *params[] = {&pin, &pout};
+  rcuda_func_t *f = lab_func(lab, m, row->name);
+  int code = 0;
+  if (row->shared > 49152)
+    code = lab->cuFuncSetAttribute(f, RCUDA_FUNC_MAX_DYNAMIC_SHARED,
+                                   (int)row->shared);
+  if (!code)
+    code = lab->cuLaunchKernel(f, row->grid[0], row->grid[1], row->grid[2],
+                               row->block[0], row->block[1], row->block[2],
+                               row->shared, NULL, params, NULL);
+  if (!code) code = lab->cuCtxSynchronize();
+  if (!code) code = lab->cuMemcpyDtoH_v2(out, pout, bytes);
+  lab_report(lab, report, sizeof report);
+  if (code || report[0]) {
+    printf("%s %s: result %d %s\n", target->arch, row->name, code, report);
+    lab_renew(lab);
+    free(out);
+    free(want);
+    return false;
+  }
+  if (row->compare == CU_CHECK) memcpy(want, out, bytes);
+  row->want(in, want);
+  uint32_t bad = 0, first = 0;
+  for (uint32_t i = row->words; i-- > 0;)
+    if (!cu_same(row, out, want, i)) bad++, first = i;
+  if (bad)
+    printf("%s %s: %u words differ, first %u: %08x, not %08x\n",
+           target->arch, row->name, bad, first, out[first], want[first]);
+  free(out);
+  free(want);
+  lab->cuMemFree_v2(pin);
+  lab->cuMemFree_v2(pout);
+  return !bad;
+}
+
+/* Everything for one target, in a child: the number of failures. */
+static inline int cu_child(const cu_nvrtc_t *n, const cu_target_t *target,
+                           const cu_row_t *rows, size_t count,
+                           const char *mode) {
+  char conf[256];
+  lab_t lab;
+  int failed = 0;
+  snprintf(conf, sizeof conf, "model:%s,budget:20000000%s%s", target->model,
+           *mode ? "," : "", mode);
+  lab_open(&lab, conf);
+  for (size_t i = 0; i < count; i++) {
+    const cu_row_t *row = &rows[i];
+    if (i && strcmp(row->file, rows[i - 1].file) == 0) continue;
+    char *ptx = cu_compile(n, row->file, target->arch);
+    rcuda_module_t *m = lab_load(&lab, ptx);
+    for (size_t k = i; k < count; k++) {
+      if (strcmp(rows[k].file, row->file) != 0 ||
+          target->cc < rows[k].least)
+        continue;
+      rcuda_ctx_t *before = lab.ctx;
+      failed += !cu_run(&lab, target, m, &rows[k]);
+      if (lab.ctx != before) m = lab_load(&lab, ptx); /* after a fault */
+    }
+    free(ptx);
+  }
+  fflush(stdout);
+  return failed;
+}
+
+/* Runs the rows for every target, each under its own schedule as well. */
+static inline void cu_all(const cu_row_t *rows, size_t count) {
+  static const char *const modes[CU_TARGETS] = {
+      "", "order:reverse", "order:random,seed:3", "preempt:7", "",
+      "order:random,preempt:13,seed:5"};
+  cu_nvrtc_t n;
+  if (!cu_nvrtc_open(&n) || !cu_include()) skip();
+  pid_t child[CU_TARGETS];
+  fflush(stdout);
+  for (size_t t = 0; t < CU_TARGETS; t++) {
+    child[t] = fork();
+    assert_true(child[t] >= 0);
+    if (child[t] == 0)
+      _exit(cu_child(&n, &cu_targets[t], rows, count, modes[t]) != 0);
+  }
+  int failed = 0;
+  for (size_t t = 0; t < CU_TARGETS; t++) {
+    int status = 0;
+    assert_int_equal(waitpid(child[t], &status, 0), child[t]);
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+      print_error("%s failed\n", cu_targets[t].arch);
+      failed++;
+    }
+  }
+  assert_int_equal(failed, 0);
+}
+
+#endif
