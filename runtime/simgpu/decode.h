@@ -43,6 +43,7 @@ typedef enum sim_prop_t {
   SIM_PROP_unpack,
   SIM_PROP_pred,   /* destination is a predicate */
   SIM_PROP_clear,  /* the result is defined whatever the sources */
+  SIM_PROP_operands, /* as clear, and every source must be defined */
   SIM_PROP_exchange, /* between lanes: the handler does it */
   SIM_PROP_memory  /* likewise; operand a is an address */
 } sim_prop_t;

@@ -642,5 +642,7 @@ bool sim_decode_form(sim_decoder_t *d, const char *name) {
   }
   bool known = false, ok = sim_decode_matrix(d, name, &known);
   if (known) return ok;
+  ok = sim_async_form(d, name, &known);
+  if (known) return ok;
   return SIM_FAIL(d, "form '%s' has no decoder", name);
 }

@@ -103,8 +103,8 @@ bool sim_form_cluster(sim_decoder_t *d);
 
 /* Runs the function of a "!name" form. */
 bool sim_decode_form(sim_decoder_t *d, const char *name);
-/* The matrix and asynchronous forms. */
-bool sim_decode_special(sim_decoder_t *d, const char *name, bool *known);
+/* The same for asynchronous forms; *known tells whether it is one. */
+bool sim_async_form(sim_decoder_t *d, const char *name, bool *known);
 
 /* Matrix instructions; *known tells whether the form is one. */
 bool sim_decode_matrix(sim_decoder_t *d, const char *name, bool *known);

@@ -7,7 +7,7 @@
 #include "runtime/simgpu/grid.h"
 
 #include "runtime/simgpu/pattern.h"
-#include "runtime/simgpu/race.h"
+#include "runtime/simgpu/async.h"
 
 #include <fenv.h>
 #include <stdlib.h>
@@ -203,6 +203,7 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
          2 * cta->clock_words * sizeof *cta->cluster_clocks);
   memset(cta->remote, 0, cta->reader_count * sizeof *cta->remote);
   sim_race_restart(cta);
+  sim_async_start(cta);
   memset(cta->shared, SIM_POISON, cta->shared_bytes);
   memset(cta->shared_defined, 0, cta->shared_bytes);
   for (uint32_t n = 0; n < cta->warp_count; n++)
@@ -258,6 +259,7 @@ static void free_cta(sim_cta_t *cta) {
   if (!cta) return;
   for (uint32_t n = 0; n < cta->warp_count; n++) free(cta->warps[n].stack);
   free(cta->vectors.data);
+  sim_async_free(cta);
   free(cta->blocks);
 }
 
@@ -306,6 +308,10 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
       free_cta(cta);
       return NULL;
     }
+  }
+  if (!sim_async_new(cta)) {
+    free_cta(cta);
+    return NULL;
   }
   return cta;
 }
@@ -367,7 +373,13 @@ static const char *waits_for(const sim_warp_t *w, char *text, size_t bytes) {
   case SIM_WARP_BARRIER:
     td_buf_printf(&buf, "barrier %u", w->wait);
     break;
-  case SIM_WARP_SPIN: td_buf_puts(&buf, "a failed wait"); break;
+  case SIM_WARP_SPIN:
+    if (w->queue && w->queue->waits_for) {
+      sim_mbar_text(w->queue->waits_for, text, bytes);
+      return text;
+    }
+    td_buf_puts(&buf, "a failed wait");
+    break;
   case SIM_WARP_CLUSTER: td_buf_puts(&buf, "the cluster's barrier"); break;
   case SIM_WARP_GROUP: td_buf_puts(&buf, "its warpgroup"); break;
   default: td_buf_puts(&buf, "its turn"); break;
@@ -384,7 +396,7 @@ static const sim_ins_t *stopped_at(const sim_warp_t *w) {
 /* Nothing can run: one finding that tells what the first warps wait for. */
 static void report_hang(sim_cta_t *cta) {
   sim_warp_t *first = NULL;
-  char text[200], part[48];
+  char text[200], part[120];
   td_buf_t buf;
   td_buf_init_fixed(&buf, text, sizeof text);
   for (uint32_t n = 0; n < cta->warp_count; n++) {
@@ -399,6 +411,15 @@ static void report_hang(sim_cta_t *cta) {
   if (!first) return;
   sim_find(first, stopped_at(first), SIM_CHECK_HANG, 32, PTX_SPACE_REG, 0, 0,
            "%s", text);
+  for (uint32_t n = 0; n < cta->warp_count; n++) {
+    sim_warp_t *w = &cta->warps[n];
+    const sim_mbar_t *m = w->queue ? w->queue->waits_for : NULL;
+    if (w->state != SIM_WARP_SPIN || !m || m->pending || m->tx <= 0) continue;
+    sim_mbar_text(m, part, sizeof part);
+    sim_find(w, stopped_at(w), SIM_CHECK_MBAR_TX, 32, PTX_SPACE_SHARED,
+             m->offset - cta->launch->shared_start, 8,
+             "no copy is left that could bring them: %s", part);
+  }
 }
 
 static bool over_budget(sim_worker_t *worker, sim_cta_t *cta) {
@@ -451,6 +472,7 @@ static void work(void *arg) {
     }
     if (!any) break;
     bool ran = false, only_spins = true;
+    uint64_t progress = worker->progress;
     for (uint32_t n = 0; n < worker->cta_count; n++) {
       sim_cta_t *cta = worker->ctas[n];
       if (!cta->is_running) continue;
@@ -469,11 +491,13 @@ static void work(void *arg) {
       }
       for (uint32_t k = 0; k < unit; k++) {
         sim_cta_t *cta = worker->ctas[n + k];
-        if (cta->is_running && all_done) ended = true;
-        if (all_done) cta->is_running = false;
+        if (!cta->is_running || !all_done) continue;
+        ended = true;
+        sim_async_end(cta);
+        cta->is_running = false;
       }
     }
-    idle = ran && only_spins ? idle + 1 : 0;
+    idle = ran && only_spins && progress == worker->progress ? idle + 1 : 0;
     if (!ended && (!ran || idle > IDLE_ROUNDS)) {
       for (uint32_t n = 0; n < worker->cta_count; n++)
         if (worker->ctas[n]->is_running) report_hang(worker->ctas[n]);

@@ -188,6 +188,15 @@ bool sim_undef_step(sim_warp_t *w, const sim_ins_t *i, uint32_t mask) {
   if (i->is_guarded && !judge_guard(w, i)) return false;
   if (mask == 0) return true;
   switch (prop) {
+  case SIM_PROP_operands:
+    any_source(w, i, mask, out);
+    for (uint32_t l = 0; l < 32; l++) {
+      if (out[l] &&
+          !sim_find(w, i, SIM_CHECK_INIT_USE, l, PTX_SPACE_REG, 0, 0,
+                    "an operand depends on a value that was never written"))
+        return false;
+    }
+    /* fallthrough */
   case SIM_PROP_none:
   case SIM_PROP_clear:
     memset(out, 0, sizeof out);

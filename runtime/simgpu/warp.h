@@ -42,7 +42,8 @@ typedef struct sim_call_t {
 typedef struct sim_cta_t sim_cta_t;
 typedef struct sim_worker_t sim_worker_t;
 typedef struct sim_launch_t sim_launch_t;
-typedef struct sim_async_t sim_async_t;
+typedef struct sim_async_t sim_async_t; /* async.h */
+typedef struct sim_queue_t sim_queue_t;
 
 struct sim_warp_t {
   uint8_t *r; /* register block */
@@ -75,7 +76,7 @@ struct sim_warp_t {
   uint32_t cluster_arrived; /* lanes at the cluster's barrier */
   uint32_t cluster_passed;  /* lanes whose phase is over, not yet waited */
   uint32_t tensor_serial; /* of matrix instructions, for seeded choices */
-  sim_async_t *async;    /* pending copies of this warp's lanes, or NULL */
+  sim_queue_t *queue;    /* pending copies of its lanes, or NULL */
 };
 
 typedef struct sim_barrier_t {
@@ -131,6 +132,8 @@ struct sim_cta_t {
   uint32_t cluster_count;
   bool is_running;
   sim_async_t *async;    /* mbarriers and copies of this CTA, or NULL */
+  uint8_t *marks;        /* of words that asynchronous operations use, with
+                            their checks on; SIM_MARK_* */
   void *blocks;          /* one allocation behind the pointers above */
 };
 
@@ -149,6 +152,7 @@ struct sim_worker_t {
   sim_cta_t **ctas;      /* held at once */
   uint32_t cta_count;
   uint64_t executed;
+  uint64_t progress;     /* phases of mbarriers that completed */
   bool is_counting;      /* sectors and conflicts */
 };
 

@@ -1,5 +1,6 @@
 /* Judges the addresses of a warp's access and finds their storage. The usual
    cases, consecutive elements and one address, cost one test each. */
+#include "runtime/simgpu/async.h"
 #include "runtime/simgpu/x_mem.h"
 
 /* The allocation of an address, by the one this instruction used last. */
@@ -83,10 +84,26 @@ static bool may_use(const sim_launch_t *launch, const sim_alloc_t *a) {
   return a->kind == SIM_ALLOC_HOST || (launch->peers >> a->device & 1);
 }
 
+/* Global memory that pending copies use. */
+static bool judge_pending(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                          const uint64_t address[32], uint32_t size,
+                          char kind) {
+  const sim_async_t *a = w->cta->async;
+  if (!a->count && (!a->cp_pending || kind == 'r')) return true;
+  for (uint32_t l = 0; l < 32; l++) {
+    if (SIM_BIT(m) &&
+        !sim_async_global(w, i, l, address[l], size, kind != 'r'))
+      return false;
+  }
+  return true;
+}
+
 bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                        const uint64_t address[32], uint32_t size, char kind,
                        sim_access_t *out) {
   const sim_launch_t *launch = w->worker->launch;
+  if (w->cta->marks && !judge_pending(w, i, m, address, size, kind))
+    return false;
   shape(m, address, size, out);
   uint32_t first = out->first;
   if (out->is_run || out->is_same) {
@@ -167,6 +184,25 @@ static bool judge_tags(sim_warp_t *w, const sim_ins_t *i,
         return false;
       }
     }
+  }
+  return true;
+}
+
+/* Words that asynchronous operations use. */
+static bool judge_marks(sim_warp_t *w, const sim_ins_t *i,
+                        const sim_access_t *x, char kind) {
+  const uint8_t *marks = x->cta->marks;
+  uint32_t words = x->size <= 4 ? 1 : x->size / 4, any = 0;
+  for (uint32_t l = 0; l < 32; l++) {
+    if (!(x->mask >> l & 1)) continue;
+    for (uint32_t k = 0; k < words; k++) any |= marks[x->offset[l] / 4 + k];
+  }
+  if (!any) return true;
+  for (uint32_t l = 0; l < 32; l++) {
+    if ((x->mask >> l & 1) &&
+        !sim_async_touch(w, x->cta, i, l, (uint32_t)x->offset[l], x->size,
+                         kind != 'r'))
+      return false;
   }
   return true;
 }
@@ -253,6 +289,7 @@ bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     out->first = (uint32_t)__builtin_ctz(out->mask);
   }
   sim_count_shared(w->worker, out->mask, address, size, kind != 'r');
+  if (cta->marks && !judge_marks(w, i, out, kind)) return false;
   if (cta->tags) return judge_tags(w, i, out, kind);
   if (!cta->races) return true;
   w->serial++;

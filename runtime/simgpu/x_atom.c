@@ -1,6 +1,7 @@
 /* Atomic operations: the lanes one after another, in order. Host threads of a
    launch exclude each other by a lock for each neighbourhood of addresses. */
 #include "runtime/simgpu/sfu.h"
+#include "runtime/simgpu/x_atom.h"
 #include "runtime/simgpu/x_half.h"
 #include "runtime/simgpu/x_mem.h"
 
@@ -43,8 +44,8 @@ static uint32_t pick_half(uint32_t a, uint32_t b, bool bf16, bool max) {
   return (max ? x > y : x < y) ? a : b;
 }
 
-static uint64_t apply(const sim_ins_t *i, uint64_t old, uint64_t b,
-                      uint64_t c, bool is_global) {
+uint64_t sim_atom_apply(const sim_ins_t *i, uint64_t old, uint64_t b,
+                        uint64_t c, bool is_global) {
   unsigned bits = i->bytes * 8u;
   uint64_t all = bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1;
   bool is_signed = (i->mods & SIM_MOD_SIGNED) != 0;
@@ -135,7 +136,7 @@ static bool atom_part(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       uint64_t old = sim_load_raw(p + e * i->bytes, i->bytes);
       uint64_t b = read_row(w, operand_row(w, i, e), l);
       uint64_t c = sim_kind(i, 3) ? read_row(w, i->c | sim_kind(i, 3), l) : 0;
-      uint64_t now = apply(i, old, b, c, space == PTX_SPACE_GLOBAL);
+      uint64_t now = sim_atom_apply(i, old, b, c, space == PTX_SPACE_GLOBAL);
       memcpy(p + e * i->bytes, &now, i->bytes);
       if (i->lanes == 1) {
         if (i->writes & SIM_WRITES_D)
