@@ -126,13 +126,16 @@ static void add_param(lo_t *lo, const sem_symbol_t *param) {
     const char *name =
         td_arena_printf(lo->arena, "%s%s", param->name, leaf->path);
     tir_value_t *v = input_value(lo, param, leaf, name);
+    /* A field that is left out and is another would be updated once: state
+     * has to be given whole. */
+    bool has_other = file->other >= 0 && !is_inout;
     tir_slot_t slot = {.name = name,
                        .kind = is_inout ? TIR_INOUT : TIR_IN,
                        .value = v,
                        .lo = v->lo,
                        .hi = v->hi,
                        .stack_count = file->stack_count,
-                       .else_slot = file->other < 0 ? -1 : base + file->other,
+                       .else_slot = has_other ? base + file->other : -1,
                        .loc = param->loc};
     for (uint32_t k = 0; k < leaf->rank; k++)
       slot.dim_text[k] = leaf->dims[k]->text;

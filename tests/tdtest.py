@@ -22,10 +22,12 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "harness"))
 
+import accepted        # noqa: E402
 import cases           # noqa: E402
 import corpus          # noqa: E402
 import cunit           # noqa: E402
 import filetest        # noqa: E402
+import nvrtc           # noqa: E402
 import programs        # noqa: E402
 import scripts         # noqa: E402
 import shrink          # noqa: E402
@@ -37,6 +39,7 @@ FILE_LABELS = ("frontend", "ir", "passes", "codegen", "exec", "formats",
                "cli")
 SEEDS = 560            # of which some 500 use no grad
 SIM_SEEDS = 40         # of these, those that run on the simulated GPU too
+FULL_SIM_SEEDS = 340   # some 300 use no grad
 CHUNK = 8              # seeds of one job
 
 
@@ -74,7 +77,7 @@ def language_files(env):
                     yield os.path.join(folder, name)
 
 
-def collect(env, seeds, sim_seeds):
+def collect(env, seeds, sim_seeds, is_full):
     jobs = []
     for label, name, command, folder in cunit.discover(env.build):
         jobs.append(Job(label, name, cunit.run_compiled,
@@ -108,6 +111,8 @@ def collect(env, seeds, sim_seeds):
                         (first, min(CHUNK, sim_seeds - first), ("sim",)), 15))
     jobs += [Job(*row) for row in cases.discover(env)]
     jobs += [Job(*row) for row in corpus.discover(env)]
+    jobs += [Job(*row) for row in accepted.discover(env)]
+    jobs += [Job(*row) for row in nvrtc.discover(env, is_full)]
     jobs += [Job(*row) for row in scripts.discover(env)]
     return jobs
 
@@ -244,8 +249,10 @@ def main():
     parser.add_argument("--shrink", metavar="DEVICE",
                         help="make the program of --seed small")
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--sim-seeds", type=int, default=SIM_SEEDS,
+    parser.add_argument("--sim-seeds", type=int,
                         help="random programs on the simulated GPU")
+    parser.add_argument("--full", action="store_true",
+                        help="every program for every GPU, 340 random ones")
     parser.add_argument("--programs", type=int, default=20000,
                         help="random programs of a night")
     parser.add_argument("--minutes", type=float, help="length of a slice")
@@ -255,6 +262,8 @@ def main():
                         default=len(os.sched_getaffinity(0)))
     parser.add_argument("-v", dest="verbose", action="store_true")
     options = parser.parse_args()
+    if options.sim_seeds is None:
+        options.sim_seeds = FULL_SIM_SEEDS if options.full else SIM_SEEDS
     env = Environment(root, options.build)
     skips = Skips(os.path.join(HERE, "skips.txt"))
     if "night" in options.labels:
@@ -269,7 +278,7 @@ def main():
     else:
         seeds = [(first, min(CHUNK, options.seeds - first))
                  for first in range(0, options.seeds, CHUNK)]
-        jobs = collect(env, seeds, options.sim_seeds)
+        jobs = collect(env, seeds, options.sim_seeds, options.full)
         wanted = set()
         for label in options.labels:
             wanted.update(FAST if label == "fast" else [label])

@@ -3,7 +3,11 @@
 
   compare.py row N DIR            write row N of the batch, without padding, as
                                   DIR/tokens.npy and DIR/length.npy
-  compare.py reference OUT.npy    compare all embeddings with reference.npy
+  compare.py rows N WIDTH DIR     write the first N rows of the batch, padded
+                                  to WIDTH tokens, likewise
+  compare.py reference OUT.npy [N]
+                                  compare all embeddings, or the first N, with
+                                  reference.npy
   compare.py same OUT.npy N ROW.npy
                                   row N of OUT.npy and ROW.npy are equal bits
 """
@@ -68,9 +72,21 @@ def write_row(n, folder):
     write_npy(os.path.join(folder, "length.npy"), (1,), length[n:n + 1])
 
 
-def reference(path):
+def write_rows(count, new_width, folder):
+    (_, width), tokens, length = batch()
+    if max(length[:count]) > new_width:
+        raise SystemExit(f"a sentence has more than {new_width} tokens")
+    rows = array.array("i")
+    for n in range(count):
+        rows += tokens[n * width:n * width + new_width]
+    write_npy(os.path.join(folder, "tokens.npy"), (count, new_width), rows)
+    write_npy(os.path.join(folder, "length.npy"), (count,), length[:count])
+
+
+def reference(path, count):
     shape, got = read_npy(path)
     wanted, want = read_npy(os.path.join(HERE, "reference.npy"))
+    wanted = (count or wanted[0],) + wanted[1:]
     if shape != wanted:
         raise SystemExit(f"{path}: shape {shape}, wanted {wanted}")
     rows, width = shape
@@ -118,8 +134,11 @@ def main(argv):
     if len(argv) == 3 and argv[0] == "row":
         write_row(int(argv[1]), argv[2])
         return 0
-    if len(argv) == 2 and argv[0] == "reference":
-        return 0 if reference(argv[1]) else 1
+    if len(argv) == 4 and argv[0] == "rows":
+        write_rows(int(argv[1]), int(argv[2]), argv[3])
+        return 0
+    if len(argv) in (2, 3) and argv[0] == "reference":
+        return 0 if reference(argv[1], int((argv + [0])[2])) else 1
     if len(argv) == 4 and argv[0] == "same":
         return 0 if same(argv[1], int(argv[2]), argv[3]) else 1
     print(__doc__, file=sys.stderr)

@@ -1,17 +1,19 @@
 """Script tests: tests/LABEL/test_NAME.{py,sh}, tests/lint/NAME.py,
 examples/NAME/test.{py,sh}, and examples/NAME/run.sh BUILD [OPTIONS] on the
-engines of RUN_DEVICES. A script finds the built programs through TDSLC
-and TDSL_TEST_BUILD; exit status 0 passes, 77 skips (the last line says why),
-anything else fails. A script may print `ok NAME` or `not ok NAME` lines for
-several results of its own."""
+engines of RUN_DEVICES; on sim it must say what it says on cpu. A script finds
+the built programs through TDSLC and TDSL_TEST_BUILD; exit status 0 passes, 77
+skips (the last line says why), anything else fails. A script may print
+`ok NAME` or `not ok NAME` lines for several results of its own."""
 import os
 import re
 import sys
 
+import gpu
+
 # Where an example's own run.sh is run. The interpreter takes minutes for a
-# published encoder.
+# published encoder, and the simulator one; .ci/run has it there.
 RUN_DEVICES = {"minilm": ("cpu",)}
-DEFAULT_DEVICES = ("cpu", "interp")
+DEFAULT_DEVICES = ("cpu", "interp", "sim")
 
 LINE = re.compile(r"^(ok|not ok) (\S.*)$")
 
@@ -44,6 +46,10 @@ def discover(env):
         if os.path.exists(path):
             for device in RUN_DEVICES.get(name, DEFAULT_DEVICES):
                 title = "examples.%s@%s" % (name, device)
+                if device == "sim":
+                    out.append(("examples", title, run_simulated,
+                                (title, path), 80))
+                    continue
                 out.append(("examples", title, run_script,
                             (title, path, env.build, "--device", device),
                             60))
@@ -69,3 +75,36 @@ def run_script(env, title, path, *arguments):
     if not results:
         results.append((title, "pass", ""))
     return results
+
+
+def plain(out):
+    """The output of an example without its device and its times."""
+    out = re.sub(r"\b(cpu|sim(:\w+)*)\b", "DEVICE", out)
+    return re.sub(r"[0-9.]+ ms\b", "MS", out)
+
+
+def run_simulated(env, title, path):
+    """An example on the simulated GPU, where its numbers must be those of
+    the CPU and no check may report."""
+    where = gpu.place("sim", title)
+    with env.scratch() as folder:
+        extra, report = gpu.environment(where, folder)
+        code, out = env.start(["sh", path, env.build, "--device", where],
+                              os.path.dirname(path), timeout=600,
+                              extra=extra)
+        found = gpu.findings(report)
+        launches = len(gpu.rows(report, "launch"))
+    if code == 77:
+        return [(title, "skip", out.strip().split("\n")[-1])]
+    if code != 0 and gpu.is_missing(out):
+        return [(title, "skip", gpu.is_missing(out))]
+    if code != 0 or found or not launches:
+        found.append("%d launches, exit status %d" % (launches, code))
+        return [(title, "fail", gpu.told(where, "\n".join(found + [out])))]
+    if not env.has("llvm"):
+        return [(title, "pass", "")]
+    same, want = env.start(["sh", path, env.build, "--device", "cpu"],
+                           os.path.dirname(path), timeout=600)
+    good = same == 0 and plain(out) == plain(want)
+    return [(title, "pass" if good else "fail", gpu.told(
+        where, "cpu says\n%s\nand the simulated GPU\n%s" % (want, out)))]
