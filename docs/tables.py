@@ -89,8 +89,21 @@ only within the numerics class.
 """ + table(("pass", "level", "numerics", "optional", "does"), body)
 
 
+def remarks():
+    source = "passes/remarks.def"
+    body = [("`%s`" % name, kind.lower(), sentence)
+            for _, name, kind, sentence in rows(source, "REMARK")]
+    return NOTE % source + """
+# Remarks
+
+What `tdslc explain FILE` says of the passes' decisions: `done` was made,
+`refused` was looked at and not made, `note` is a choice among equals.
+
+""" + table(("code", "kind", "meaning"), body)
+
+
 PAGES = {"errors.md": errors, "knobs.md": knobs, "operations.md": operations,
-         "passes.md": passes}
+         "passes.md": passes, "remarks.md": remarks}
 
 
 def main():

@@ -1,6 +1,7 @@
 /* api_dump.c: texts of the stages. Nothing here looks into the cache: what
  * is printed was made for it. */
 #include "driver/api_cuda.h"
+#include "passes/remark.h"
 
 #if TDSL_WITH_LLVM
 #include "codegen/llvm/llvm.h"
@@ -9,7 +10,9 @@
 /* The closed list, in the order of compilation. `=` takes a pass's name. */
 static const char stages[] = "tokens\nast\ntir\ntir-after=PASS\ntir-all\n"
                              "kir\nkir-after=PASS\nkir-all\nllvm\nasm\n"
-                             "cuda\nptx\ncubin\nsass\nplan\nmemory\n";
+                             "cuda\nptx\ncubin\nsass\nplan\nmemory\n"
+                             "remarks\nremarks=LINE\nremarks-json\n"
+                             "remarks-json=LINE\n";
 
 tdsl_string_t tdsl_stage_get_list(void) {
   return td_str(stages);
@@ -238,6 +241,44 @@ static void dump_ir(dump_t *d, bool is_kir) {
   if (d->b.options.dump == NULL) print_kernels(d);
 }
 
+static bool is_remarks(tdsl_string_t stage) {
+  return td_str_starts(stage, "remarks");
+}
+
+/* remarks, remarks-json, and either with =LINE. */
+static bool remark_form(dump_t *d, bool *as_json, uint32_t *line) {
+  static const char *const forms[] = {"remarks", "remarks-json"};
+  tdsl_string_t stage = d->call->stage;
+  for (int i = 0; i < 2; i++) {
+    size_t n = strlen(forms[i]);
+    int64_t value = 0;
+    if (!td_str_starts(stage, forms[i])) continue;
+    tdsl_string_t rest = td_str_n(stage.data + n, stage.length - n);
+    bool is_line = rest.length > 1 && rest.data[0] == '=' &&
+                   td_parse_i64(td_str_n(rest.data + 1, rest.length - 1),
+                                &value) &&
+                   value > 0 && value <= UINT32_MAX;
+    if (rest.length > 0 && !is_line) continue;
+    *as_json = i == 1;
+    *line = (uint32_t)value;
+    return true;
+  }
+  unknown_stage(d->task, stage);
+  return false;
+}
+
+static void dump_remarks(dump_t *d) {
+  bool as_json;
+  uint32_t line;
+  if (!remark_form(d, &as_json, &line)) return;
+  struct pass_remarks remarks = {.arena = d->c.arena};
+  d->b.state.remarks = &remarks;
+  drv_backend_tensor(&d->b);
+  drv_backend_kernels(&d->b);
+  d->b.state.remarks = NULL;
+  pass_remarks_print(&d->out, d->task, &remarks, d->c.source, line, as_json);
+}
+
 /* Stages behind the kernels. */
 static void dump_late(dump_t *d) {
   tdsl_string_t stage = d->call->stage;
@@ -278,6 +319,8 @@ static void dump_stage(dump_t *d) {
     if (front_end(d)) dump_ir(d, is_kir);
   } else if (is_late) {
     if (front_end(d)) dump_late(d);
+  } else if (is_remarks(stage)) {
+    if (front_end(d)) dump_remarks(d);
   } else {
     unknown_stage(d->task, stage);
   }

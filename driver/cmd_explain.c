@@ -1,4 +1,8 @@
-/* cmd_explain.c: tdslc explain ID */
+/* cmd_explain.c: tdslc explain ID, tdslc explain FILE[:LINE] */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "driver/options.h"
 
 static void print_json_text(tdsl_string_t s) {
@@ -40,12 +44,73 @@ static void list(const cli_t *cli) {
   }
 }
 
+/* ---- what the passes decided --------------------------------------------- */
+
+/* "F.tdsl:12" is a line of F.tdsl; 0: no line. Cuts it off. */
+static long take_line(char *path) {
+  char *colon = strrchr(path, ':');
+  if (colon == NULL || colon[1] == '\0') return 0;
+  size_t digits = strspn(colon + 1, "0123456789");
+  if (colon[1 + digits] != '\0' || digits > 9) return 0;
+  long line = strtol(colon + 1, NULL, 10);
+  if (line > 0) *colon = '\0';
+  return line;
+}
+
+static int print_remarks(cli_t *cli, const char *path, long line) {
+  tdsl_compile_desc_t desc;
+  cli_sink_t sink;
+  cli_buffer_t text = {0};
+  tdsl_error_t *error;
+  char stage[40];
+  const char *form = cli_has(cli, CLI_OPT_JSON) ? "remarks-json" : "remarks";
+  if (line > 0) (void)snprintf(stage, sizeof stage, "%s=%ld", form, line);
+  else (void)snprintf(stage, sizeof stage, "%s", form);
+  if (!cli_desc(cli, &desc)) return CLI_USAGE;
+  int code = cli_open(cli);
+  if (code == CLI_OK && !cli_source(path, &desc, &text)) code = CLI_IO;
+  if (code == CLI_OK &&
+      !cli_sink_open(cli, &sink, cli_value(cli, CLI_OPT_OUTPUT))) {
+    code = CLI_IO;
+  } else if (code == CLI_OK) {
+    tdsl_status_t status =
+        tdsl_program_dump(cli->context, &desc, cli_text(stage), cli_text(NULL),
+                          cli_put, sink.file, &error);
+    code = cli_end(cli, status, &error);
+    int closed = cli_sink_close(cli, &sink, code == CLI_OK);
+    if (code == CLI_OK) code = closed;
+  }
+  free(text.data);
+  cli_desc_free(&desc);
+  return cli_verdict(cli, code);
+}
+
+static int explain_file(cli_t *cli, const char *given) {
+  char *path = malloc(strlen(given) + 1);
+  if (path == NULL) return CLI_LIMIT;
+  strcpy(path, given);
+  long line = take_line(path);
+  int code = print_remarks(cli, path, line);
+  free(path);
+  return code;
+}
+
+/* A word without a point or a slash is no file. */
+static bool names_file(const char *given) {
+  return strcmp(given, "-") == 0 || strpbrk(given, "./") != NULL;
+}
+
 int cli_do_EXPLAIN(cli_t *cli) {
   if (cli_has(cli, CLI_OPT_LIST)) {
     list(cli);
     return CLI_OK;
   }
-  if (cli->operand_count != 1) return cli_usage(cli, "one id is wanted");
+  if (cli->operand_count != 1) {
+    return cli_usage(cli, "one id or one file is wanted");
+  }
+  if (names_file(cli->operands[0])) {
+    return explain_file(cli, cli->operands[0]);
+  }
   char upper[16] = "";
   const char *given = cli->operands[0];
   for (size_t i = 0; given[i] != '\0' && i + 1 < sizeof upper; i++) {

@@ -60,6 +60,7 @@ typedef struct pass_state {
   const pass_options_t *options;
   pass_timing_t timing[PASS_COUNT];
   bool has_stopped;        /* stop_after was reached: later ones do nothing */
+  struct pass_remarks *remarks; /* remark.h; NULL: nobody listens */
 } pass_state_t;
 
 /* Id of a name, or PASS_COUNT. */

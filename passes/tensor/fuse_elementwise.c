@@ -20,6 +20,7 @@
  * Maps over equal extents are first given the same index objects.  A body
  * then moves into its only reader as it is, without a copy, so that a chain
  * of any length is fused in linear time; the producer is dropped at once. */
+#include "passes/remark.h"
 #include "passes/tensor/tensor.h"
 
 enum {
@@ -39,6 +40,7 @@ typedef struct producer {
 } producer_t;
 
 typedef struct fuse {
+  pass_state_t *state;
   tir_module_t *module;
   tir_func_t *func;
   td_arena_t scratch;
@@ -257,6 +259,21 @@ static void note_copied_load(void *user, tir_expr_t *e) {
   if (p != NULL) p->load_count++;
 }
 
+/* The value itself is gone, or is read by others still. */
+static void report(const reading_t *r, const producer_t *p) {
+  const tir_value_t *v = p->node->outs[0];
+  const char *reader =
+      r->node->out_count > 0 ? r->node->outs[0]->name : "an assertion";
+  remark_t *m = pass_remark(r->f->state, "fuse-elementwise",
+                            p->has_moved ? REMARK_CODE_FUSE_DONE
+                                         : REMARK_CODE_RECOMPUTE_DONE,
+                            r->node->loc, "%s is computed where %s reads it",
+                            v->name, reader);
+  pass_remark_place(m, p->node->loc);
+  pass_remark_number(m, "bytes_not_loaded",
+                     tensor_bytes(r->f->module->pool, v));
+}
+
 static tir_expr_t *replace_load(void *user, tir_expr_t *e) {
   reading_t *r = user;
   if (e->op != TIR_X_LOAD) return e;
@@ -276,6 +293,7 @@ static tir_expr_t *replace_load(void *user, tir_expr_t *e) {
   if (n->outs[0]->dtype != body->type) {
     body = tir_cast(arena, n->outs[0]->dtype, body);
   }
+  report(r, p);
   r->size += p->size;
   r->is_costly |= p->is_costly;
   r->f->has_changed = true;
@@ -332,7 +350,7 @@ static void drop_moved(const fuse_t *f, tir_block_t *block) {
 bool pass_fuse_elementwise(pass_state_t *state, tir_module_t *module) {
   bool changed = false;
   for (uint32_t i = 0; i < module->func_count; i++) {
-    fuse_t f = {.module = module, .func = module->funcs[i]};
+    fuse_t f = {.state = state, .module = module, .func = module->funcs[i]};
     td_arena_init(&f.scratch, state->task);
     td_map_init(&f.producers, &f.scratch);
     td_map_init(&f.unstable, &f.scratch);

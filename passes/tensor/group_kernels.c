@@ -15,6 +15,7 @@
  * stays in cache. */
 #include "passes/tensor/group_kernels.h"
 
+#include "passes/tensor/report_edges.h"
 #include "passes/tensor/tensor.h"
 #include "runtime/base/num.h"
 
@@ -120,16 +121,18 @@ static int64_t scratch_of(const tir_value_t *v, uint32_t prefix) {
   return bytes;
 }
 
-static bool can_join(td_arena_t *scratch, tir_node_t **nodes, uint32_t count,
-                     tir_node_t *n) {
-  if (n->kind != TIR_MAP || group_is_contraction(n)) return false;
-  if (count >= GROUP_LIMIT) return false;
+/* FUSE_DONE: may join; else why not. */
+static remark_code_t judge_join(td_arena_t *scratch, tir_node_t **nodes,
+                                uint32_t count, tir_node_t *n) {
+  if (n->kind != TIR_MAP) return REMARK_CODE_FUSE_KIND;
+  if (group_is_contraction(n)) return REMARK_CODE_FUSE_COSTS_MORE;
+  if (count >= GROUP_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
   nodes[count] = n; /* room was left */
   join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
   j.prefix = group_prefix(nodes, count + 1);
-  if (j.prefix == 0) return false;
+  if (j.prefix == 0) return REMARK_CODE_FUSE_UNSPLITTABLE;
   check_reads(&j, n);
-  if (!j.reads_group) return false;
+  if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
   int64_t bytes = 0;
   for (uint32_t k = 0; k < count; k++) {
     /* a smaller prefix may break what joined before */
@@ -138,24 +141,32 @@ static bool can_join(td_arena_t *scratch, tir_node_t **nodes, uint32_t count,
     check_reads(&before, nodes[k]);
     j.is_refused |= before.is_refused;
     int64_t part = scratch_of(nodes[k]->outs[0], j.prefix);
-    if (__builtin_add_overflow(bytes, part, &bytes)) return false;
+    if (__builtin_add_overflow(bytes, part, &bytes)) bytes = INT64_MAX;
   }
-  return !j.is_refused && bytes <= SCRATCH_LIMIT;
+  if (j.is_refused) return REMARK_CODE_FUSE_UNSPLITTABLE;
+  return bytes <= SCRATCH_LIMIT ? REMARK_CODE_FUSE_DONE
+                                : REMARK_CODE_FUSE_SHARED_BYTES;
 }
 
 /* A map that reads elements of the contraction at its own indices. */
-static bool can_end(td_arena_t *scratch, tir_node_t **nodes, uint32_t count,
-                    tir_node_t *n) {
-  if (n->kind != TIR_MAP || n->reduce != TIR_REDUCE_NONE) return false;
+static remark_code_t judge_end(td_arena_t *scratch, tir_node_t **nodes,
+                               uint32_t count, tir_node_t *n) {
+  if (n->kind != TIR_MAP) return REMARK_CODE_FUSE_KIND;
+  if (group_is_contraction(n)) return REMARK_CODE_FUSE_COSTS_MORE;
+  if (n->reduce != TIR_REDUCE_NONE) return REMARK_CODE_FUSE_UNSPLITTABLE;
+  if (count >= GROUP_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
   uint32_t par = tensor_parallel(nodes[0]);
-  if (tensor_parallel(n) != par || count >= GROUP_LIMIT) return false;
-  for (uint32_t i = 0; i < par; i++) {
-    if (n->indices[i]->extent != nodes[0]->indices[i]->extent) return false;
-  }
   join_t j = {.scratch = scratch, .nodes = nodes, .count = count,
               .prefix = par};
   check_reads(&j, n);
-  return j.reads_group && !j.is_refused;
+  if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
+  if (tensor_parallel(n) != par) return REMARK_CODE_FUSE_UNSPLITTABLE;
+  for (uint32_t i = 0; i < par; i++) {
+    if (n->indices[i]->extent != nodes[0]->indices[i]->extent) {
+      return REMARK_CODE_FUSE_UNSPLITTABLE;
+    }
+  }
+  return j.is_refused ? REMARK_CODE_FUSE_UNSPLITTABLE : REMARK_CODE_FUSE_DONE;
 }
 
 static size_t operations(td_arena_t *scratch, tir_node_t *n) {
@@ -167,14 +178,15 @@ static size_t operations(td_arena_t *scratch, tir_node_t *n) {
 }
 
 static void group_block(pass_state_t *state, tir_block_t *block,
-                        uint32_t *next) {
+                        uint32_t *next, tensor_edges_t *edges) {
   tir_node_t *nodes[GROUP_LIMIT + 1];
   td_arena_t scratch;
   td_arena_init(&scratch, state->task);
   for (size_t i = 0; i < block->length;) {
     tir_node_t *n = block->data[i];
     if (n->kind == TIR_LOOP || n->kind == TIR_ASSERT) {
-      if (n->kind == TIR_LOOP) group_block(state, &n->body_nodes, next);
+      if (n->kind == TIR_LOOP) group_block(state, &n->body_nodes, next,
+                                              edges);
       i++;
       continue;
     }
@@ -185,9 +197,11 @@ static void group_block(pass_state_t *state, tir_block_t *block,
     while (n->kind == TIR_MAP && i + count < block->length) {
       tir_node_t *m = block->data[i + count];
       size += operations(&scratch, m);
-      if (size > OPERATION_LIMIT) break;
-      if (ends ? !can_end(&scratch, nodes, count, m)
-               : !can_join(&scratch, nodes, count, m)) {
+      remark_code_t code = size > OPERATION_LIMIT ? REMARK_CODE_FUSE_REGISTERS
+                           : ends ? judge_end(&scratch, nodes, count, m)
+                                  : judge_join(&scratch, nodes, count, m);
+      if (code != REMARK_CODE_FUSE_DONE) {
+        tensor_edges_refuse(edges, m, *next, code);
         break;
       }
       nodes[count++] = m;
@@ -202,7 +216,10 @@ static void group_block(pass_state_t *state, tir_block_t *block,
 bool pass_group_kernels(pass_state_t *state, tir_module_t *module) {
   for (uint32_t f = 0; f < module->func_count; f++) {
     uint32_t next = 1;
-    group_block(state, &module->funcs[f]->nodes, &next);
+    tensor_edges_t *edges = tensor_edges_create(state, module);
+    group_block(state, &module->funcs[f]->nodes, &next, edges);
+    tensor_edges_report(edges, module->funcs[f]);
+    tensor_edges_free(edges);
   }
   return true;
 }

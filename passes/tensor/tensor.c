@@ -1,6 +1,8 @@
 /* tensor.c: see tensor.h. */
 #include "passes/tensor/tensor.h"
 
+#include "runtime/base/num.h"
+
 static void each_in(tir_func_t *func, tir_block_t *block, tensor_node_fn fn,
                     void *user) {
   for (size_t i = 0; i < block->length; i++) {
@@ -141,4 +143,12 @@ bool tensor_is_costly(const tir_expr_t *e) {
       break;
   }
   return false;
+}
+
+const ix_poly_t *tensor_bytes(ix_pool_t *pool, const tir_value_t *v) {
+  const ix_poly_t *bytes = ix_const(pool, (int64_t)td_dtype_bytes(v->dtype));
+  for (uint32_t d = 0; d < v->rank; d++) {
+    bytes = ix_mul(pool, bytes, v->dims[d]);
+  }
+  return bytes;
 }

@@ -31,4 +31,7 @@ void tensor_apply_replacements(tir_module_t *module, tir_func_t *func,
 /* True for functions that cost tens of operations: exp, pow, division ... */
 bool tensor_is_costly(const tir_expr_t *e);
 
+/* Bytes of a whole value, over the dims of the program; NULL past 2^63. */
+const ix_poly_t *tensor_bytes(ix_pool_t *pool, const tir_value_t *v);
+
 #endif

@@ -9,6 +9,7 @@
  * Ledgers: bytes of values that stay in a block no longer cross memory. */
 #include "passes/tile/tile.h"
 
+#include "passes/remark.h"
 #include "passes/tensor/group_kernels.h"
 
 /* ---- which values leave their group -------------------------------------- */
@@ -109,6 +110,17 @@ static void plan_homes(build_t *b, tile_t *t) {
   }
 }
 
+/* The card is the remark, a place for each node of the group. */
+static void report(const build_t *b, const tile_t *t) {
+  remark_t *m = NULL;
+  for (uint32_t i = 0; i < t->node_count; i++) {
+    td_loc_t loc = t->nodes[i]->loc;
+    if (i > 0) pass_remark_place(m, loc);
+    else m = pass_remark(b->state, "lower-to-tiles", REMARK_CODE_TILE_CHOSEN,
+                         loc, "kernel %s: %s", t->kernel->name, t->card);
+  }
+}
+
 static void finish(build_t *b, tile_t *t) {
   kir_kernel_t *k = t->kernel;
   k->param_count = (uint32_t)t->params.length;
@@ -117,6 +129,7 @@ static void finish(build_t *b, tile_t *t) {
   k->dims = t->dims.data;
   k->card = t->card;
   kir_renumber(k);
+  report(b, t);
   td_vec_push(b->arena, &b->kernels, k);
   td_vec_push(b->arena, &b->funcs, b->func);
   td_vec_push(b->arena, &b->groups, t->nodes[0]->group);
