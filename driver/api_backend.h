@@ -55,6 +55,13 @@ void drv_backend_plan(drv_backend_t *b, const drv_payloads_t *payloads);
  * that was edited by hand (raises if it does not fit). */
 void drv_debug_begin(drv_backend_t *b);
 void drv_debug_end(drv_backend_t *b);
+/* The folder of --trace or TDSL_DUMP_DIR, or NULL: then the others do
+ * nothing. Files that cannot be written give a diagnostic. */
+const char *drv_trace_folder(const drv_backend_t *b);
+void drv_trace_begin(drv_backend_t *b);
+void drv_trace_end(drv_backend_t *b);
+void drv_trace_write(drv_backend_t *b, const char *name, const char *text,
+                     size_t length);
 bool drv_debug_override(drv_backend_t *b, const kir_kernel_t *kernel,
                         td_str_t *out);
 

@@ -3,8 +3,8 @@
  *   TDSL_DEBUG        a ladder: 1 plans, 2 times of passes, 3 kernel cards,
  *                     4 kernel text, 5 IR after each pass that changed it
  *   TDSL_DUMP_AFTER   the IR after these passes
- *   TDSL_DUMP_DIR     all of it as files: NN-PASS.tir, NN-PASS.kir,
- *                     kernels/NAME.kir, plan.txt
+ *   TDSL_DUMP_DIR     all of it as files (api_trace.c); --trace DIR is the
+ *                     same
  *   TDSL_OVERRIDE_DIR NAME.kir there replaces the text of that kernel
  *
  * Texts go to the host's log. */
@@ -13,16 +13,6 @@
 #include "runtime/base/env.h"
 
 /* ---- during the passes -------------------------------------------------- */
-
-static void write_text(drv_backend_t *b, const char *name, const char *text,
-                       size_t length) {
-  td_arena_t *arena = b->c->arena;
-  const char *path = td_os_join(arena, td_env_text(TD_ENV_DUMP_DIR), name);
-  const char *folder = td_os_folder_of(arena, path);
-  if (td_os_make_folders(b->c->task, folder)) {
-    (void)td_os_write_atomic(b->c->task, path, text, length);
-  }
-}
 
 static void see_pass(void *user, const char *pass, const char *text,
                      size_t length) {
@@ -34,9 +24,9 @@ static void see_pass(void *user, const char *pass, const char *text,
     td_log(b->c->task, TDSL_SEVERITY_DEBUG, pass, "\n%.*s", (int)length,
            text);
   }
-  if (td_env_set(TD_ENV_DUMP_DIR) == NULL) return;
+  if (drv_trace_folder(b) == NULL) return;
   b->dump_count++;
-  write_text(b,
+  drv_trace_write(b,
              td_arena_printf(b->c->arena, "%02u-%s.%s", b->dump_count, pass,
                              is_kir ? "kir" : "tir"),
              text, length);
@@ -45,15 +35,16 @@ static void see_pass(void *user, const char *pass, const char *text,
 void drv_debug_begin(drv_backend_t *b) {
   bool wants = td_env_int(TD_ENV_DEBUG) >= 5 ||
                td_env_set(TD_ENV_DUMP_AFTER) != NULL ||
-               td_env_set(TD_ENV_DUMP_DIR) != NULL;
+               drv_trace_folder(b) != NULL;
+  drv_trace_begin(b);
   if (!wants || b->options.dump != NULL) return;
   b->options.dump = see_pass;
   b->options.dump_user = b;
-  if (td_env_set(TD_ENV_DUMP_DIR) == NULL) return;
+  if (drv_trace_folder(b) == NULL) return;
   td_buf_t text;
   td_buf_init(&text, b->c->task);
   tir_print(&text, b->c->tir);
-  write_text(b, "00-lowered.tir", text.data, text.length);
+  drv_trace_write(b, "00-lowered.tir", text.data, text.length);
   td_buf_free(&text);
 }
 
@@ -83,8 +74,8 @@ static void kernel_texts(drv_backend_t *b, int64_t level) {
       td_log(b->c->task, TDSL_SEVERITY_DEBUG, kernel->name, "\n%s",
              text.data);
     }
-    if (td_env_set(TD_ENV_DUMP_DIR) != NULL) {
-      write_text(b,
+    if (drv_trace_folder(b) != NULL) {
+      drv_trace_write(b,
                  td_arena_printf(b->c->arena, "kernels/%s.kir", kernel->name),
                  text.data, text.length);
     }
@@ -94,8 +85,9 @@ static void kernel_texts(drv_backend_t *b, int64_t level) {
 
 void drv_debug_end(drv_backend_t *b) {
   int64_t level = td_env_int(TD_ENV_DEBUG);
-  bool has_folder = td_env_set(TD_ENV_DUMP_DIR) != NULL;
+  bool has_folder = drv_trace_folder(b) != NULL;
   if (level < 1 && !has_folder) return;
+  drv_trace_end(b);
   if (level >= 2) log_times(b);
   kernel_texts(b, level);
   td_buf_t text;
@@ -104,7 +96,7 @@ void drv_debug_end(drv_backend_t *b) {
   if (level >= 1) {
     td_log(b->c->task, TDSL_SEVERITY_DEBUG, "plan", "\n%s", text.data);
   }
-  if (has_folder) write_text(b, "plan.txt", text.data, text.length);
+  if (has_folder) drv_trace_write(b, "plan.txt", text.data, text.length);
   td_buf_free(&text);
 }
 

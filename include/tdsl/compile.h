@@ -172,6 +172,9 @@ typedef struct tdsl_compile_desc_t {
   /* Where an internal error leaves sources, IR and a command that shows it;
      empty: TDSL_REPRO_DIR, or nowhere. */
   tdsl_string_t reproducer_dir;
+  /* Folder that receives IR, kernels, plan, memory and remarks of the
+     compile; empty: TDSL_DUMP_DIR, or nowhere. */
+  tdsl_string_t trace_dir;
 } tdsl_compile_desc_t;
 
 #ifdef __cplusplus
