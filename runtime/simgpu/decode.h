@@ -37,6 +37,9 @@ typedef enum sim_prop_t {
   SIM_PROP_shl,
   SIM_PROP_shr,
   SIM_PROP_prmt,
+  SIM_PROP_funnel,
+  SIM_PROP_bfe,
+  SIM_PROP_bfi,
   SIM_PROP_select,
   SIM_PROP_halves, /* each 16-bit half on its own */
   SIM_PROP_pack,

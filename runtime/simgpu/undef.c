@@ -61,36 +61,77 @@ static void any_source(sim_warp_t *w, const sim_ins_t *i, uint32_t mask,
   for (uint32_t l = 0; l < 32; l++) out[l] = out[l] ? 0xFF : 0;
 }
 
-/* A shift by whole bytes moves bits of the shadow; others smear one byte. */
-static uint8_t shift(uint8_t bits, uint64_t amount, bool left,
+/* Bytes of the shadow, a byte of bits each, so that shifts move bits. */
+static uint64_t widen(uint8_t bits) {
+  uint64_t out = 0;
+  for (unsigned k = 0; k < 8; k++)
+    if (bits >> k & 1) out |= UINT64_C(0xFF) << (8 * k);
+  return out;
+}
+
+static uint8_t narrow(uint64_t wide) {
+  uint8_t out = 0;
+  for (unsigned k = 0; k < 8; k++)
+    out |= (uint8_t)((wide >> (8 * k) & 0xFF ? 1u : 0u) << k);
+  return out;
+}
+
+static uint8_t shift(uint8_t bits, uint64_t n, bool left, bool is_signed,
                      unsigned bytes) {
-  uint64_t n = amount / 8;
-  uint32_t x = bits, all = (1u << bytes) - 1;
-  if (!bits) return 0;
-  if (n >= bytes) return left ? 0 : (bits >> (bytes - 1) & 1) ? 0xFF : 0;
-  uint32_t moved = left ? x << n : x >> n;
-  if (amount % 8) moved |= left ? x << (n + 1) : n ? x >> (n - 1) : x << 0;
-  if (!left && amount % 8) moved |= x >> (n + 1);
-  /* a signed shift spreads the top byte */
-  if (!left && (x >> (bytes - 1) & 1)) moved |= all & ~(all >> n);
-  return (uint8_t)(moved & all);
+  unsigned width = bytes * 8;
+  uint64_t all = ~UINT64_C(0) >> (64 - width), x = widen(bits) & all;
+  uint64_t fill = is_signed && (x >> (width - 1) & 1) ? all : 0;
+  if (n >= width) return narrow(left ? 0 : fill);
+  if (left) return narrow(x << n & all);
+  return narrow(x >> n | (fill & ~(all >> n)));
+}
+
+/* A field of `count` bits from bit `at` on. */
+static uint8_t extract(uint8_t bits, uint32_t at, uint32_t count,
+                       bool is_signed, unsigned width) {
+  uint64_t all = ~UINT64_C(0) >> (64 - width), x = widen(bits) & all;
+  uint64_t field = count < width ? ((UINT64_C(1) << count) - 1) : all;
+  uint64_t out = at < width ? x >> at & field : 0;
+  uint32_t last = at + count > width ? width - 1 : at + count - 1;
+  if (is_signed && count && (x >> last & 1)) out |= all & ~field;
+  return narrow(out);
+}
+
+static uint8_t insert(uint8_t from, uint8_t into, uint32_t at,
+                      uint32_t count, unsigned width) {
+  uint64_t all = ~UINT64_C(0) >> (64 - width);
+  uint64_t field = count < width ? ((UINT64_C(1) << count) - 1) : all;
+  if (at >= width) return into;
+  field = field << at & all;
+  return narrow((widen(into) & ~field) | (widen(from) << at & field));
+}
+
+/* shf: one word of a 64-bit value b:a shifted. */
+static uint8_t funnel(const sim_ins_t *i, uint8_t a, uint8_t b,
+                      uint64_t n) {
+  uint64_t x = widen((uint8_t)((a & 15u) | (b & 15u) << 4));
+  n = i->mods & SIM_MOD_WRAP ? n & 31 : n > 32 ? 32 : n;
+  bool left = i->handler == SIM_H_shf_l;
+  return narrow(left ? x << n >> 32 : x >> n & UINT32_MAX);
 }
 
 static void spread(sim_warp_t *w, const sim_ins_t *i, uint32_t mask,
                    sim_prop_t prop, uint8_t out[32]) {
-  uint8_t a[32], b[32], c[32];
+  uint8_t a[32], b[32], c[32], e[32];
   unsigned ka = sim_kind(i, 1), kb = sim_kind(i, 2), kc = sim_kind(i, 3);
+  unsigned ke = i->writes & SIM_WRITES_E ? 0 : sim_kind(i, 4);
   unsigned bytes = i->bytes ? i->bytes : ka == SIM_ROW_64 ? 8u : 4u;
   read_shadow(w, ka, i->a, mask, a);
   read_shadow(w, kb, i->b, mask, b);
   read_shadow(w, kc, i->c, mask, c);
+  read_shadow(w, ke, i->e, mask, e);
   for (uint32_t l = 0; l < 32; l++) {
     uint64_t x = value_of(w, ka, i->a, l), y = 0;
     if (kb) y = value_of(w, kb, i->b, l);
     out[l] = 0;
-    if (!(a[l] | b[l] | c[l])) continue;
+    if (!(a[l] | b[l] | c[l] | e[l])) continue;
     switch (prop) {
-    case SIM_PROP_copy: out[l] = a[l] | b[l]; break;
+    case SIM_PROP_copy: out[l] = a[l] | b[l] | c[l]; break;
     case SIM_PROP_and:
     case SIM_PROP_or:
       for (unsigned k = 0; k < 8; k++) {
@@ -106,7 +147,25 @@ static void spread(sim_warp_t *w, const sim_ins_t *i, uint32_t mask,
     case SIM_PROP_shl:
     case SIM_PROP_shr:
       out[l] = b[l] ? 0xFF
-                    : shift(a[l], y, prop == SIM_PROP_shl, bytes);
+                    : shift(a[l], y, prop == SIM_PROP_shl,
+                            (i->mods & SIM_MOD_SIGNED) != 0, bytes);
+      break;
+    case SIM_PROP_funnel:
+      out[l] = c[l] ? 0xFF
+                    : funnel(i, a[l], b[l], value_of(w, kc, i->c, l));
+      break;
+    case SIM_PROP_bfe:
+      out[l] = b[l] | c[l]
+                   ? 0xFF
+                   : extract(a[l], y & 255,
+                             value_of(w, kc, i->c, l) & 255,
+                             (i->mods & SIM_MOD_SIGNED) != 0, bytes * 8);
+      break;
+    case SIM_PROP_bfi:
+      out[l] = c[l] | e[l]
+                   ? 0xFF
+                   : insert(a[l], b[l], value_of(w, kc, i->c, l) & 255,
+                            value_of(w, ke, i->e, l) & 255, bytes * 8);
       break;
     case SIM_PROP_prmt: {
       uint64_t select = value_of(w, kc, i->c, l);

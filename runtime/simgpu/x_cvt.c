@@ -314,9 +314,15 @@ SIM_DEF(isspacep) {
     uint64_t rank = a >> 24 & 0xFF; /* another CTA's is in the cluster only */
     if (!(i->mods & SIM_MOD_CLUSTER) && shared && rank)
       yes_own = rank - 1 == w->cta->cluster_rank;
+    const sim_alloc_t *of =
+        shared || local ? NULL
+                        : sim_alloc_find(w->worker->launch->memory, a);
+    bool constant = of && of->kind == SIM_ALLOC_CONST;
     bool yes = i->space == PTX_SPACE_SHARED  ? shared && yes_own
                : i->space == PTX_SPACE_LOCAL ? local
-                                             : !shared && !local;
+               : i->space == PTX_SPACE_CONST
+                   ? constant
+                   : !shared && !local && !constant;
     r |= (uint32_t)yes << l;
   }
   sim_set_pred(w, i->d, r, m);

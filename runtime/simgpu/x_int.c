@@ -347,3 +347,19 @@ static inline uint32_t dp4a(uint32_t a, uint32_t b, uint32_t c, bool a_signed,
 }
 OP32(dp4a, uint32_t,
      dp4a(a, b, c, i->type == PTX_S32, i->type2 == PTX_S32))
+
+/* Two products of a half of a and a byte of b, from byte `first` on. */
+static inline uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c,
+                            unsigned first, bool a_signed, bool b_signed) {
+  for (unsigned k = 0; k < 2; k++) {
+    uint32_t x = a >> (16 * k) & 0xFFFF, y = b >> (8 * (first + k)) & 0xFF;
+    int32_t sx = a_signed ? (int16_t)x : (int32_t)x;
+    int32_t sy = b_signed ? (int8_t)y : (int32_t)y;
+    c += (uint32_t)(sx * sy);
+  }
+  return c;
+}
+OP32(dp2a_lo, uint32_t,
+     dp2a(a, b, c, 0, i->type == PTX_S32, i->type2 == PTX_S32))
+OP32(dp2a_hi, uint32_t,
+     dp2a(a, b, c, 2, i->type == PTX_S32, i->type2 == PTX_S32))
