@@ -132,7 +132,7 @@ static bool touched_cp(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
                        sim_warp_t *owner, const sim_cp_t *op, uint32_t l) {
   const sim_queue_t *q = owner->queue;
   uint32_t at = offset - cta->launch->shared_start;
-  bool is_open = op->group[l] == q->commits[l];
+  bool is_open = op->group[l] == q->commits[l] && !(op->tied >> l & 1);
   bool is_mine = owner == w && l == lane;
   char place[128];
   place_of(w, op->ins, place, sizeof place);
@@ -519,7 +519,8 @@ static bool end_warp(sim_warp_t *w) {
   for (uint32_t k = 0; k < w->queue->count; k++) {
     const sim_cp_t *op = &w->queue->ops[k];
     uint32_t l = (uint32_t)__builtin_ctz(op->mask);
-    bool is_open = op->group[l] == w->queue->commits[l];
+    bool is_open = op->group[l] == w->queue->commits[l] &&
+                   !(op->tied >> l & 1);
     place_of(w, op->ins, place, sizeof place);
     if (!sim_find(w, op->ins,
                   is_open ? SIM_CHECK_ASYNC_GROUP : SIM_CHECK_ASYNC_EXIT, l,

@@ -25,6 +25,7 @@ typedef struct sim_cp_t {
   const sim_ins_t *ins;
   uint32_t mask;  /* lanes whose copy nobody has observed */
   uint32_t moved; /* lanes whose data are there */
+  uint32_t tied;  /* lanes whose copy an mbarrier hears of */
   uint32_t size, serial, tick, delay;
   uint32_t group[32]; /* number of the lane's group */
   uint32_t dst[32];   /* offset in shared memory */
@@ -32,8 +33,6 @@ typedef struct sim_cp_t {
   sim_alloc_t *alloc[32];
   uint64_t offset[32]; /* of the source in its allocation */
 } sim_cp_t;
-
-typedef struct sim_mbar_t sim_mbar_t;
 
 /* Of a warp. */
 struct sim_queue_t {
@@ -46,7 +45,6 @@ struct sim_queue_t {
   /* a wait that could succeed fails a few times first */
   const void *stall_mbar;
   uint32_t stall_phase, stall_left;
-  const sim_mbar_t *waits_for; /* of the latest wait that failed */
 };
 
 /* cp.async.mbarrier.arrive: lanes that arrive once their copies are there. */

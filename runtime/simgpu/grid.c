@@ -17,6 +17,7 @@
 #define SLICE_SHARED 20000 /* where blocks wait for each other */
 #define HELD_BYTES   ((uint64_t)1 << 30)
 #define IDLE_ROUNDS  200000u
+#define MBAR_ROUNDS  2000u /* where everyone waits for an mbarrier */
 
 uint64_t sim_random(uint64_t *state) {
   uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
@@ -138,6 +139,7 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
   w->depth = w->call_depth = 0;
   w->carry = 0;
   w->executed = 0;
+  w->waits_for = NULL;
   w->sync_clock = 1;
   w->serial = w->tensor_serial = 0;
   memset(w->clocks, 0, cta->clock_words * sizeof *w->clocks);
@@ -374,8 +376,8 @@ static const char *waits_for(const sim_warp_t *w, char *text, size_t bytes) {
     td_buf_printf(&buf, "barrier %u", w->wait);
     break;
   case SIM_WARP_SPIN:
-    if (w->queue && w->queue->waits_for) {
-      sim_mbar_text(w->queue->waits_for, text, bytes);
+    if (w->waits_for) {
+      sim_mbar_text(w->waits_for, text, bytes);
       return text;
     }
     td_buf_puts(&buf, "a failed wait");
@@ -413,7 +415,7 @@ static void report_hang(sim_cta_t *cta) {
            "%s", text);
   for (uint32_t n = 0; n < cta->warp_count; n++) {
     sim_warp_t *w = &cta->warps[n];
-    const sim_mbar_t *m = w->queue ? w->queue->waits_for : NULL;
+    const sim_mbar_t *m = w->waits_for;
     if (w->state != SIM_WARP_SPIN || !m || m->pending || m->tx <= 0) continue;
     sim_mbar_text(m, part, sizeof part);
     sim_find(w, stopped_at(w), SIM_CHECK_MBAR_TX, 32, PTX_SPACE_SHARED,
@@ -431,6 +433,20 @@ static bool over_budget(sim_worker_t *worker, sim_cta_t *cta) {
   sim_find(w, w->ip ? w->ip : w->code, SIM_CHECK_BUDGET, 32, PTX_SPACE_REG,
            0, 0, "more than %llu warp instructions",
            (unsigned long long)budget);
+  return true;
+}
+
+/* Every warp of the held blocks is blocked or tries an mbarrier again. */
+static bool only_mbars(const sim_worker_t *worker) {
+  for (uint32_t c = 0; c < worker->cta_count; c++) {
+    const sim_cta_t *cta = worker->ctas[c];
+    for (uint32_t n = 0; cta->is_running && n < cta->warp_count; n++) {
+      const sim_warp_t *w = &cta->warps[n];
+      if (w->state == SIM_WARP_READY ||
+          (w->state == SIM_WARP_SPIN && !w->waits_for))
+        return false;
+    }
+  }
   return true;
 }
 
@@ -498,7 +514,9 @@ static void work(void *arg) {
       }
     }
     idle = ran && only_spins && progress == worker->progress ? idle + 1 : 0;
-    if (!ended && (!ran || idle > IDLE_ROUNDS)) {
+    bool hangs = !ran || idle > IDLE_ROUNDS ||
+                 (idle == MBAR_ROUNDS && only_mbars(worker));
+    if (!ended && hangs) {
       for (uint32_t n = 0; n < worker->cta_count; n++)
         if (worker->ctas[n]->is_running) report_hang(worker->ctas[n]);
       break;

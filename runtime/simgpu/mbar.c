@@ -261,6 +261,8 @@ bool sim_mbar_defer(sim_warp_t *w, const sim_ins_t *ins, uint32_t lanes,
                      .clocks = malloc(bytes)};
   if (!d->clocks) return no_memory(w, ins) && false;
   memcpy(d->clocks, w->clocks, bytes);
+  for (uint32_t k = 0; k < w->queue->count; k++)
+    w->queue->ops[k].tied |= lanes;
   m->defers.length++;
   if (is_counted) m->pending += (uint32_t)__builtin_popcount(lanes);
   w->clocks[w->agent]++;

@@ -44,6 +44,7 @@ typedef struct sim_worker_t sim_worker_t;
 typedef struct sim_launch_t sim_launch_t;
 typedef struct sim_async_t sim_async_t; /* async.h */
 typedef struct sim_queue_t sim_queue_t;
+typedef struct sim_mbar_t sim_mbar_t;
 
 struct sim_warp_t {
   uint8_t *r; /* register block */
@@ -77,6 +78,7 @@ struct sim_warp_t {
   uint32_t cluster_passed;  /* lanes whose phase is over, not yet waited */
   uint32_t tensor_serial; /* of matrix instructions, for seeded choices */
   sim_queue_t *queue;    /* pending copies of its lanes, or NULL */
+  const sim_mbar_t *waits_for; /* in SIM_WARP_SPIN, if for an mbarrier */
 };
 
 typedef struct sim_barrier_t {

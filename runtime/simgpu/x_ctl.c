@@ -137,6 +137,7 @@ SIM_DEF(nanosleep) {
   if (m == 0) return i + 1;
   w->ip = i + 1;
   w->state = SIM_WARP_SPIN;
+  w->waits_for = NULL;
   return NULL;
 }
 

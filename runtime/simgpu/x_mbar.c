@@ -175,7 +175,7 @@ SIM_DEF(mbar_test) {
   }
   sim_set_pred(w, i->d, over, m);
   if (over) return i + 1;
-  w->queue->waits_for = last;
+  w->waits_for = last;
   w->state = SIM_WARP_SPIN;
   w->ip = i + 1;
   return NULL;

@@ -111,7 +111,8 @@ static const async_case_t cases[] = {
      ASYNC_HEAD80 "mov.u32 %r5, {{12|16}};\n"
                   "cp.async.cg.shared.global [%r3], [%d1+65520], 16, %r5;\n"
                   "cp.async.wait_all; bar.sync 0;" READ_OTHER "bar.sync 0;\n"
-     "cp.async.ca.shared.global [%r3], [%d1+{{65532|65536}}], 4; cp.async.wait_all; ret; }",
+     "cp.async.ca.shared.global [%r3], [%d1+{{65532|65536}}], 4;\n"
+     "cp.async.wait_all; ret; }",
      NULL, 0, 0},
     /* the source is not read beyond src-size, whatever lies there */
     {"three stages", "async.early", 64,
