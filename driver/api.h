@@ -20,6 +20,7 @@
 #include "frontend/sem.h"
 #include "ir/tir.h"
 #include "runtime/base/os.h"
+#include "runtime/hal/cache.h"
 #include "runtime/hal/exec.h"
 #include "runtime/hal/trace.h"
 #include "runtime/io/config.h"
@@ -55,6 +56,11 @@ struct tdsl_context {
   const char *gpu_machine; /* DRV_HAL_SIM and DRV_HAL_CUDA: which one it is */
   uint32_t gpu_count, gpu_ordinal;
   drv_cache_t *cache;
+  hal_cache_mode_t disk_mode; /* of the kernel cache on disk */
+  char *disk_folder;          /* the host's choice, or NULL */
+  size_t disk_folder_bytes;
+  hal_cache_t *disk;          /* opened with the first device, or NULL */
+  bool has_disk;              /* it was tried */
 };
 
 void drv_context_retain(tdsl_context_t *context);

@@ -66,6 +66,20 @@ tdsl_status_t tdsl_context_create(const tdsl_context_desc_t *desc,
   c->thread_count = d.thread_count;
   c->diagnostic = d.diagnostic;
   c->diagnostic_user = d.diagnostic_user;
+  c->disk_mode = d.cache == TDSL_CACHE_ON        ? HAL_CACHE_ON
+                 : d.cache == TDSL_CACHE_OFF     ? HAL_CACHE_OFF
+                 : d.cache == TDSL_CACHE_REQUIRE ? HAL_CACHE_REQUIRE
+                                                 : HAL_CACHE_DEFAULT;
+  if (d.cache_folder.length > 0) {
+    c->disk_folder_bytes = d.cache_folder.length + 1;
+    c->disk_folder = drv_alloc(c, c->disk_folder_bytes);
+    if (c->disk_folder == NULL) {
+      (void)host.allocator.function(c, sizeof *c, 0, host.allocator.user);
+      return drv_refuse(NULL, TDSL_STATUS_OUT_OF_MEMORY, "out of memory",
+                        out_error);
+    }
+    memcpy(c->disk_folder, d.cache_folder.data, d.cache_folder.length);
+  }
   (void)td_mutex_init(&c->lock);
   *out_context = c;
   return TDSL_STATUS_OK;
@@ -79,6 +93,8 @@ void drv_context_release(tdsl_context_t *c) {
   if (c == NULL || atomic_fetch_sub(&c->references, 1) != 1) return;
   tdsl_allocator_t a = c->host.allocator;
   drv_devices_close(c);
+  hal_cache_close(c->disk);
+  drv_free(c, c->disk_folder, c->disk_folder_bytes);
   td_mutex_free(&c->lock);
   a.function(c, sizeof *c, 0, a.user);
 }

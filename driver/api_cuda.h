@@ -24,7 +24,8 @@ void drv_payloads_cuda(drv_backend_t *b, drv_payloads_t *out);
  * cuda, cuda:N, sim, sim:MACHINE, sim:MACHINE:COUNT.  B03 otherwise. */
 bool drv_gpu_parse(td_task_t *task, td_str_t text, drv_device_t *out);
 /* The device; NULL after diagnostics. */
-hal_device_t *drv_gpu_create(td_task_t *task, const drv_device_t *device);
+hal_device_t *drv_gpu_create(td_task_t *task, const drv_device_t *device,
+                             hal_cache_t *disk);
 /* The machine row of a device that has been opened; B04: too old. */
 bool drv_gpu_target(td_task_t *task, hal_device_t *device, drv_device_t *out);
 

@@ -28,7 +28,8 @@ static hal_device_t *make_device(td_task_t *task, tdsl_context_t *context,
       return NULL;
 #endif
     }
-    case DRV_HAL_CUDA: case DRV_HAL_SIM: return drv_gpu_create(task, device);
+    case DRV_HAL_CUDA:
+    case DRV_HAL_SIM: return drv_gpu_create(task, device, context->disk);
     case DRV_HAL_COUNT: break;
   }
   return NULL;
@@ -56,6 +57,11 @@ static bool is_same_gpu(td_task_t *task, tdsl_context_t *context,
   return same;
 }
 
+/* Interpreters and the recording device compile nothing. */
+static bool uses_disk(drv_hal_t kind) {
+  return kind == DRV_HAL_CPU || kind == DRV_HAL_CUDA || kind == DRV_HAL_SIM;
+}
+
 /* Made on first use and kept until the context ends. The lock is held while
  * a device is made, so an unwinding has to let go of it. */
 static void unlock(void *mutex) {
@@ -68,6 +74,11 @@ hal_device_t *drv_device_open(td_task_t *task, tdsl_context_t *context,
   td_defer(task, unlock, &context->lock);
   td_mutex_lock(&context->lock);
   if (context->cache == NULL) context->cache = drv_cache_create(context);
+  if (!context->has_disk && uses_disk(kind)) {
+    context->has_disk = true;
+    context->disk = hal_cache_open(task, context->disk_folder,
+                                   context->disk_mode);
+  }
   bool is_same = is_same_gpu(task, context, which);
   if (is_same && context->devices[kind] == NULL) {
     context->devices[kind] = make_device(task, context, which);

@@ -80,8 +80,9 @@ bool drv_gpu_parse(td_task_t *task, td_str_t text, drv_device_t *out) {
   return take_number(rest, &out->ordinal) || bad_number(task, rest);
 }
 
-hal_device_t *drv_gpu_create(td_task_t *task, const drv_device_t *device) {
-  rcuda_device_desc_t desc = {.ordinal = device->ordinal};
+hal_device_t *drv_gpu_create(td_task_t *task, const drv_device_t *device,
+                             hal_cache_t *disk) {
+  rcuda_device_desc_t desc = {.ordinal = device->ordinal, .cache = disk};
   if (device->hal == DRV_HAL_SIM) {
     desc.library = rcuda_simulator_path(&task->arena);
     desc.simulated = td_arena_printf(&task->arena, "model:%s,devices:%u",

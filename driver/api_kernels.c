@@ -10,6 +10,7 @@
 #include "runtime/base/env.h"
 #if TDSL_WITH_LLVM
 #include "codegen/llvm/llvm.h"
+#include "driver/emitter_id.h"
 #endif
 
 enum { MAX_PARTS = 4, PART_BYTES = 24 * 1024 };
@@ -51,6 +52,9 @@ void drv_payloads_kir(drv_backend_t *b, drv_payloads_t *out) {
 
 #if TDSL_WITH_LLVM
 
+/* Of a part's entry in the cache on disk. */
+enum { FIELDS = 4 };
+
 /* One kernel on its way to code. */
 typedef struct item {
   td_str_t text;
@@ -65,7 +69,9 @@ typedef struct part {
   const ir_target_t *target;
   TD_VEC(item_t) items;
   size_t bytes;
+  hal_field_t fields[FIELDS];
   drv_object_t *object;
+  bool is_cached; /* object came from disk */
   tdsl_status_t status;
   char message[512];
   td_thread_t thread;
@@ -116,14 +122,73 @@ static void run_part(void *arg) {
   td_task_free(&task);
 }
 
+/* ---- the cache on disk ------------------------------------------------- */
+
+/* An object has the kernels of one part, so its entry is named by all of
+ * their keys, in order. */
+static void make_fields(drv_backend_t *b, part_t *p, const char *compiler) {
+  td_buf_t keys;
+  char hex[33];
+  td_buf_init(&keys, b->c->task);
+  for (size_t i = 0; i < p->items.length; i++) {
+    cg_key_text(p->items.data[i].key, hex);
+    td_buf_printf(&keys, "%s%s", hex, p->items.data[i].name);
+  }
+  td_str_t digest = hal_cache_digest(b->c->arena, td_buf_view(&keys));
+  td_buf_free(&keys);
+  p->fields[0] = (hal_field_t){"kind", td_str("cpu")};
+  p->fields[1] = (hal_field_t){"compiler", td_str(compiler)};
+  p->fields[2] = (hal_field_t){"target", td_str(b->target->name)};
+  p->fields[3] = (hal_field_t){"kernels", digest};
+}
+
+/* False after B12: entries are required and one is missing. */
+static bool read_parts(drv_backend_t *b, part_t *parts, uint32_t count) {
+  td_task_t *task = b->c->task;
+  for (uint32_t i = 0; i < count; i++) {
+    td_arena_t arena;
+    hal_entry_t entry;
+    uint32_t before = td_task_errors(task);
+    td_arena_init(&arena, task);
+    bool found = hal_cache_get(b->c->context->disk, task, &arena,
+                               parts[i].fields, FIELDS, &entry);
+    const td_str_t *code = found ? hal_entry_part(&entry, "object") : NULL;
+    if (code != NULL) {
+      parts[i].object =
+          drv_object_create(b->c->context, code->data, code->length);
+      parts[i].is_cached = parts[i].object != NULL;
+    }
+    td_arena_free_all(&arena);
+    if (td_task_errors(task) > before) return false;
+  }
+  return true;
+}
+
+static void write_part(drv_backend_t *b, const part_t *p) {
+  td_buf_t names;
+  td_buf_init(&names, b->c->task);
+  for (size_t i = 0; i < p->items.length; i++) {
+    const char *name = b->kernels.kernels[p->items.data[i].kernel]->name;
+    td_buf_printf(&names, "%s%s", i > 0 ? " " : "", name);
+  }
+  const hal_part_t parts[] = {
+      {HAL_CACHE_SHOWN, td_buf_view(&names)},
+      {"object", td_str_n(drv_object_data(p->object), p->object->bytes)}};
+  hal_cache_put(b->c->context->disk, b->c->task, p->fields, FIELDS, parts, 2);
+  td_buf_free(&names);
+}
+
+/* ---- compiling ----------------------------------------------------------- */
+
 /* The first part runs here; one whose thread cannot be made, too. */
 static void run_parts(part_t *parts, uint32_t count) {
   for (uint32_t i = 1; i < count; i++) {
     parts[i].is_started =
+        !parts[i].is_cached &&
         td_thread_start(&parts[i].thread, run_part, &parts[i], 0);
   }
   for (uint32_t i = 0; i < count; i++) {
-    if (!parts[i].is_started) run_part(&parts[i]);
+    if (!parts[i].is_started && !parts[i].is_cached) run_part(&parts[i]);
   }
   for (uint32_t i = 1; i < count; i++) {
     if (parts[i].is_started) td_thread_join(&parts[i].thread);
@@ -181,6 +246,21 @@ static void finish(drv_backend_t *b, drv_payloads_t *out, part_t *p) {
   }
 }
 
+/* Objects that no payload has taken over yet. */
+typedef struct kept {
+  tdsl_context_t *context;
+  part_t *parts;
+  uint32_t count;
+} kept_t;
+
+static void drop_kept(void *arg) {
+  const kept_t *k = arg;
+  for (uint32_t i = 0; i < k->count; i++) {
+    drv_object_release(k->context, k->parts[i].object);
+    k->parts[i].object = NULL;
+  }
+}
+
 static item_t make_item(drv_backend_t *b, uint32_t k, const char *compiler) {
   td_arena_t *arena = b->c->arena;
   const kir_kernel_t *kernel = b->kernels.kernels[k];
@@ -201,7 +281,8 @@ void drv_payloads_object(drv_backend_t *b, drv_payloads_t *out) {
   td_arena_t *arena = b->c->arena;
   drv_cache_t *cache = b->c->context->cache;
   const char *compiler =
-      td_arena_printf(arena, "llvm %s", cgl_llvm_version(arena));
+      td_arena_printf(arena, "llvm %s, emitter " TDSL_EMITTER_ID,
+                      cgl_llvm_version(arena));
   TD_VEC(item_t) missing = {0};
   size_t bytes = 0;
   b->c->task->stage = "compile";
@@ -231,6 +312,13 @@ void drv_payloads_object(drv_backend_t *b, drv_payloads_t *out) {
     assign(b, parts, count, missing.data[i]);
   }
   td_vec_reserve(arena, &out->objects, count);
+  for (uint32_t i = 0; i < count; i++) make_fields(b, &parts[i], compiler);
+  kept_t *kept = TD_NEW(arena, kept_t);
+  *kept = (kept_t){b->c->context, parts, count};
+  td_defer(b->c->task, drop_kept, kept);
+  if (!read_parts(b, parts, count)) {
+    td_raise(b->c->task, TDSL_STATUS_UNAVAILABLE, "a kernel is not cached");
+  }
   run_parts(parts, count);
   const part_t *failed = NULL;
   for (uint32_t i = 0; i < count; i++) {
@@ -238,13 +326,14 @@ void drv_payloads_object(drv_backend_t *b, drv_payloads_t *out) {
       failed = &parts[i];
     }
   }
-  for (uint32_t i = 0; i < count && failed != NULL; i++) {
-    drv_object_release(b->c->context, parts[i].object);
-  }
   if (failed != NULL) {
     td_raise(b->c->task, failed->status, "%s", failed->message);
   }
+  for (uint32_t i = 0; i < count; i++) {
+    if (!parts[i].is_cached) write_part(b, &parts[i]);
+  }
   for (uint32_t i = 0; i < count; i++) finish(b, out, &parts[i]);
+  td_undefer(b->c->task, false);
 }
 
 #else

@@ -77,6 +77,16 @@ int cli_open(cli_t *cli) {
   desc.diagnostic_user = cli;
   desc.log.function = show_log;
   desc.log.user = cli;
+  const char *cache = cli_value(cli, CLI_OPT_CACHE);
+  if (cache != NULL) {
+    desc.cache = strcmp(cache, "on") == 0        ? TDSL_CACHE_ON
+                 : strcmp(cache, "off") == 0     ? TDSL_CACHE_OFF
+                 : strcmp(cache, "require") == 0 ? TDSL_CACHE_REQUIRE
+                                                 : TDSL_CACHE_UNSET;
+    if (desc.cache == TDSL_CACHE_UNSET) {
+      return cli_usage(cli, "--cache is on, off or require, not '%s'", cache);
+    }
+  }
   if (cli->has_progress) {
     desc.cancel.function = tick;
     desc.cancel.user = cli;

@@ -72,6 +72,15 @@ TDSL_API tdsl_string_t tdsl_diagnostic_list(uint32_t index);
 
 /* ---- context ----------------------------------------------------------- */
 
+/* Compiled kernels on disk. */
+typedef enum tdsl_cache_t {
+  TDSL_CACHE_UNSET = 0,   /* what TDSL_CACHE says, else on */
+  TDSL_CACHE_ON,
+  TDSL_CACHE_OFF,
+  TDSL_CACHE_REQUIRE,     /* compile nothing: a miss is an error (B12) */
+  TDSL_CACHE_FORCE32 = 0x7FFFFFFF
+} tdsl_cache_t;
+
 typedef struct tdsl_context_desc_t {
   uint32_t struct_bytes;
   uint32_t thread_count;      /* of the CPU pool; 0: TDSL_THREADS, else the
@@ -81,6 +90,9 @@ typedef struct tdsl_context_desc_t {
   tdsl_cancel_t cancel;
   tdsl_diagnostic_fn_t diagnostic; /* each message of a call, at its end */
   void *diagnostic_user;
+  tdsl_cache_t cache;         /* since 0.1 */
+  tdsl_string_t cache_folder; /* empty: TDSL_CACHE_DIR, XDG_CACHE_HOME/tdsl,
+                                 HOME/.cache/tdsl, else none */
 } tdsl_context_desc_t;
 
 /* Descriptors: struct_bytes is set, all else zero, which means default. */
@@ -117,6 +129,26 @@ TDSL_API tdsl_status_t tdsl_system_describe(tdsl_context_t *context,
                                             uint32_t where, uint32_t as_json,
                                             tdsl_text_fn_t text, void *user,
                                             tdsl_error_t **out_error);
+
+typedef enum tdsl_cache_action_t {
+  TDSL_CACHE_ACTION_UNSET = 0,
+  TDSL_CACHE_ACTION_LIST,   /* a line an entry, the last used first */
+  TDSL_CACHE_ACTION_STAT,   /* folder, entries, bytes, limit */
+  TDSL_CACHE_ACTION_VERIFY, /* reads all; INVALID_FILE if one is damaged */
+  TDSL_CACHE_ACTION_PRUNE,  /* down to limit_bytes */
+  TDSL_CACHE_ACTION_CLEAR,
+  TDSL_CACHE_ACTION_FORCE32 = 0x7FFFFFFF
+} tdsl_cache_action_t;
+
+/* Looks after the context's kernel cache, also while others use it, and says
+   what it did. limit_bytes 0: TDSL_CACHE_LIMIT. An entry that is removed is
+   made again when it is needed. B09 if the folder cannot be used. */
+TDSL_API tdsl_status_t tdsl_cache_maintain(tdsl_context_t *context,
+                                           tdsl_cache_action_t action,
+                                           uint64_t limit_bytes,
+                                           uint32_t as_json,
+                                           tdsl_text_fn_t text, void *user,
+                                           tdsl_error_t **out_error);
 
 /* ---- compilation --------------------------------------------------------- */
 

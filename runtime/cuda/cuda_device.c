@@ -326,6 +326,7 @@ hal_device_t *rcuda_device_create(td_task_t *task,
   memset(d, 0, sizeof *d);
   d->base.vtable = &vtables[desc->simulated != NULL];
   d->allocator = *a;
+  d->cache = desc->cache;
   d->has_lock = td_mutex_init(&d->lock);
   /* the path is needed for messages while the device is being opened */
   if (d->has_lock &&

@@ -4,12 +4,14 @@
 #define TDSL_RUNTIME_CUDA_DEVICE_H
 
 #include "runtime/cuda/cuda_dl.h"
+#include "runtime/hal/cache.h"
 #include "runtime/hal/hal.h"
 
 typedef struct rcuda_device_desc {
   const char *library;   /* path of the driver; NULL: the usual search */
   uint32_t ordinal;
   const char *simulated; /* items for simgpu_configure; NULL: a real driver */
+  hal_cache_t *cache;    /* of compiled modules, or NULL; outlives the device */
 } rcuda_device_desc_t;
 
 /* NULL after B04 or B05.  The allocator hook of the task's host must outlive

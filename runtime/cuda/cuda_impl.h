@@ -20,6 +20,7 @@ typedef struct rcuda_gpu {
   bool has_lock;
   rcuda_ptr_t scratch;     /* of all workers of a launch */
   size_t scratch_bytes;
+  hal_cache_t *cache;      /* of compiled modules, or NULL */
   const char *last_kernel; /* for messages; a loaded plan's, or NULL */
 } rcuda_gpu_t;
 

@@ -7,7 +7,7 @@
 
 #include "runtime/hal/bind.h"
 
-enum { MOST_ARCHS = 64, MOST_NOTES = 12 };
+enum { MOST_ARCHS = 64, MOST_NOTES = 12, MOST_OPTIONS = 8 };
 /* what NVRTC returns */
 enum { OUT_OF_MEMORY = 1, COMPILATION = 6, BUILTINS = 7 };
 
@@ -35,6 +35,40 @@ static const char *pick_arch(td_arena_t *arena, const rcuda_nvrtc_t *nvrtc,
     if (list[i] < n && list[i] > best) best = list[i];
   }
   return best == 0 ? want : td_arena_printf(arena, "sm_%d", best);
+}
+
+/* All but the architecture. */
+static int list_options(const rcuda_source_t *source,
+                        const char *out[MOST_OPTIONS]) {
+  int n = 0;
+  out[n++] = "-std=c++17";
+  out[n++] = "--fmad=false";
+  if (source->has_lines) out[n++] = "-lineinfo";
+  return n;
+}
+
+/* The version, and the name of the file: updates of one version differ in
+ * it. */
+void rcuda_code_fields(td_arena_t *arena, const rcuda_nvrtc_t *nvrtc,
+                       const rcuda_source_t *source,
+                       hal_field_t out[RCUDA_CODE_FIELDS]) {
+  const char *list[MOST_OPTIONS];
+  int major = 0, minor = 0, count = list_options(source, list);
+  void *at = NULL;
+  memcpy(&at, &nvrtc->version, sizeof at);
+  const char *file = rcuda_library_file(arena, at, nvrtc->path);
+  const char *slash = strrchr(file, '/');
+  if (nvrtc->version(&major, &minor) != 0) major = minor = 0;
+  out[0] = (hal_field_t){
+      "nvrtc", td_str(td_arena_printf(arena, "%d.%d %s", major, minor,
+                                      slash != NULL ? slash + 1 : file))};
+  out[1] =
+      (hal_field_t){"arch", td_str(pick_arch(arena, nvrtc, source->arch))};
+  const char *text = "";
+  for (int i = 0; i < count; i++) {
+    text = td_arena_printf(arena, "%s%s%s", text, i > 0 ? " " : "", list[i]);
+  }
+  out[2] = (hal_field_t){"options", td_str(text)};
 }
 
 /* ---- the log ------------------------------------------------------------- */
@@ -167,14 +201,14 @@ bool rcuda_compile(td_task_t *task, td_arena_t *arena,
   out->log = "";
   out->arch = pick_arch(arena, nvrtc, source->arch);
   j->nvrtc = nvrtc;
-  const char *options[4] = {
-      td_arena_printf(arena, "-arch=%s", out->arch), "-std=c++17",
-      "--fmad=false", "-lineinfo"};
+  const char *options[MOST_OPTIONS];
+  int count = list_options(source, options);
+  options[count++] = td_arena_printf(arena, "-arch=%s", out->arch);
   td_defer(task, drop_program, j);
   int code = nvrtc->create(&j->program, source->text, source->name, 0, NULL,
                            NULL);
   if (code == 0) {
-    code = nvrtc->compile(j->program, source->has_lines ? 4 : 3, options);
+    code = nvrtc->compile(j->program, count, options);
     out->log = read_log(arena, j);
     if (code == 0) code = read_code(arena, j, out);
   }

@@ -3,6 +3,7 @@
 #define TDSL_RUNTIME_CUDA_NVRTC_H
 
 #include "runtime/cuda/cuda_dl.h"
+#include "runtime/hal/cache.h"
 #include "runtime/plan/plan.h"
 
 typedef struct rcuda_source {
@@ -21,6 +22,13 @@ typedef struct rcuda_code {
   const void *cubin;
   const char *log;  /* "" unless the compiler had something to say */
 } rcuda_code_t;
+
+/* What decides the code besides the text, for the key of a cache: fields
+ * nvrtc, arch, options. */
+enum { RCUDA_CODE_FIELDS = 3 };
+void rcuda_code_fields(td_arena_t *arena, const rcuda_nvrtc_t *nvrtc,
+                       const rcuda_source_t *source,
+                       hal_field_t out[RCUDA_CODE_FIELDS]);
 
 /* False after B06 at the program's line.  May be called from several threads
  * with tasks of their own. */

@@ -63,7 +63,8 @@ static void explain(loading_t *l, const plan_module_t *m,
 }
 
 static bool load_module(loading_t *l, const plan_module_t *m,
-                        const rcuda_code_t *code, rcuda_module_t **out) {
+                        const rcuda_code_t *code, bool is_cached,
+                        rcuda_module_t **out) {
   rcuda_gpu_t *d = l->d;
   char *log = td_arena_alloc(&l->task->arena, LOG_BYTES + 1);
   int results[2] = {RCUDA_NO_BINARY_FOR_GPU, RCUDA_SUCCESS};
@@ -76,17 +77,92 @@ static bool load_module(loading_t *l, const plan_module_t *m,
   rcuda_leave(d);
   int result = results[is_ptx];
   td_log(l->task, TDSL_SEVERITY_NOTE, d->base.vtable->name,
-         "module %s, made for %s: %s; %s", m->name, code->arch,
-         is_ptx ? "PTX" : "machine code",
+         "module %s, made for %s%s: %s; %s", m->name, code->arch,
+         is_cached ? ", from the cache" : "", is_ptx ? "PTX" : "machine code",
          d->report_count != NULL ? "the simulator takes PTX" : l->choice);
   if (result == RCUDA_SUCCESS) return true;
   *out = NULL;
   if (!is_unsuited(result)) rcuda_fail(d, l->task, result, "loading kernels");
-  explain(l, m, code, results, log);
+  if (!is_cached) explain(l, m, code, results, log);
   return false;
 }
 
+/* ---- the cache ----------------------------------------------------------- */
+
+enum { FIELDS = RCUDA_CODE_FIELDS + 2 };
+
+static void key_of(loading_t *l, td_arena_t *arena,
+                   const rcuda_source_t *source, hal_field_t out[FIELDS]) {
+  out[0] = (hal_field_t){"kind", td_str("cuda")};
+  rcuda_code_fields(arena, &l->nvrtc, source, out + 1);
+  out[FIELDS - 1] =
+      (hal_field_t){"text", hal_cache_digest(arena, td_str(source->text))};
+}
+
+static bool from_cache(loading_t *l, td_arena_t *arena,
+                       const hal_field_t key[FIELDS], rcuda_code_t *out) {
+  hal_entry_t entry;
+  if (!hal_cache_get(l->d->cache, l->task, arena, key, FIELDS, &entry)) {
+    return false;
+  }
+  const td_str_t *ptx = hal_entry_part(&entry, "ptx");
+  const td_str_t *cubin = hal_entry_part(&entry, "cubin");
+  const td_str_t *arch = hal_entry_part(&entry, "arch");
+  if (ptx == NULL || cubin == NULL || arch == NULL) {
+    hal_cache_drop(l->d->cache, l->task, key, FIELDS, "a part is missing");
+    return false;
+  }
+  *out = (rcuda_code_t){.arch = arch->data,
+                        .ptx_bytes = ptx->length,
+                        .ptx = ptx->data,
+                        .cubin_bytes = cubin->length,
+                        .cubin = cubin->data,
+                        .log = ""};
+  return true;
+}
+
+/* With the names of the kernels, for whoever lists the cache. */
+static void to_cache(loading_t *l, td_arena_t *arena, uint32_t module,
+                     const hal_field_t key[FIELDS],
+                     const rcuda_code_t *code) {
+  const char *names = "";
+  for (uint32_t k = 0; k < l->plan->kernel_count; k++) {
+    if (l->plan->kernels[k].module != module) continue;
+    names = td_arena_printf(arena, "%s%s%s", names,
+                            names[0] != '\0' ? " " : "",
+                            l->plan->kernels[k].name);
+  }
+  const hal_part_t parts[] = {
+      {HAL_CACHE_SHOWN, td_str(names)},
+      {"arch", td_str(code->arch)},
+      {"ptx", td_str_n(code->ptx, code->ptx_bytes)},
+      {"cubin", td_str_n(code->cubin, code->cubin_bytes)}};
+  hal_cache_put(l->d->cache, l->task, key, FIELDS, parts, 4);
+}
+
 /* ---- all of them --------------------------------------------------------- */
+
+/* What the driver does not take of the cache is made anew. */
+static bool make_module(loading_t *l, td_arena_t *arena, uint32_t m,
+                        const rcuda_source_t *source) {
+  const plan_module_t *module = &l->plan->modules[m];
+  rcuda_code_t code;
+  hal_field_t key[FIELDS];
+  key_of(l, arena, source, key);
+  if (from_cache(l, arena, key, &code)) {
+    if (load_module(l, module, &code, true, &l->program->modules[m])) {
+      return true;
+    }
+    hal_cache_drop(l->d->cache, l->task, key, FIELDS, "it cannot be loaded");
+  }
+  if (td_task_errors(l->task) > 0) return false; /* it was required */
+  if (!rcuda_compile(l->task, arena, &l->nvrtc, source, &code) ||
+      !load_module(l, module, &code, false, &l->program->modules[m])) {
+    return false;
+  }
+  if (code.log[0] == '\0') to_cache(l, arena, m, key, &code);
+  return true;
+}
 
 static bool compile_modules(loading_t *l) {
   const plan_t *plan = l->plan;
@@ -94,17 +170,13 @@ static bool compile_modules(loading_t *l) {
     const plan_module_t *module = &plan->modules[m];
     td_arena_t arena; /* code is large and needed for a moment */
     td_arena_init(&arena, l->task);
-    rcuda_code_t code;
     rcuda_source_t source = {
         .text = td_arena_strndup(&arena, module->data, module->bytes),
         .name = module->name,
         .arch = module->target,
         .has_lines = l->d->report_text != NULL,
         .plan = plan};
-    if (!rcuda_compile(l->task, &arena, &l->nvrtc, &source, &code) ||
-        !load_module(l, module, &code, &l->program->modules[m])) {
-      return false;
-    }
+    if (!make_module(l, &arena, m, &source)) return false;
     td_arena_free_all(&arena);
   }
   return true;

@@ -34,7 +34,8 @@ class Environment:
         keep = {k: v for k, v in os.environ.items()
                 if not k.startswith("TDSL_")}
         keep.update(TDSLC=self.binary, TDSL_TEST_BUILD=self.build,
-                    NO_COLOR="1", LC_ALL="C.UTF-8",
+                    # what a test compiles is made now, and in no home
+                    TDSL_CACHE="off", NO_COLOR="1", LC_ALL="C.UTF-8",
                     PATH=self.build + os.pathsep + os.environ["PATH"],
                     # one leak report is enough, and JIT code has no frames
                     ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1",

@@ -10,7 +10,7 @@ from _tree import COPIES, ROOT, Report, files, read, rows  # noqa: E402
 # Reserved ids: layouts of more than one rank, and caches and files that no
 # code of this version opens. Nothing may report them.
 RESERVED = {"E20", "E21", "E22", "E24", "E25", "E27", "E28", "E29", "B08",
-            "B09", "B10", "F71"}
+            "B10", "F71"}
 
 
 def main():

@@ -49,7 +49,7 @@ FOREIGN = (
     (r"jansson\.h|pcre2", ("runtime/io/",)),
     (r"mpi\.h", ("runtime/mpi/",)),
     (r"hwloc", ("runtime/cpu/cpu_pool.c",)),
-    (r"xxhash\.h", ("runtime/hal/cache.c", "codegen/kernel_key.c",
+    (r"xxhash\.h", ("runtime/hal/cache_file.c", "codegen/kernel_key.c",
                     "runtime/plan/bundle.c")),
     (r"cuda(_runtime)?\.h|nvrtc|nccl\.h|cublas|cudnn", ()),
     (r"cmocka\.h", ("tests/",)),
@@ -58,7 +58,7 @@ FOREIGN = (
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 GENERATED = ("frontend/tdsl.tab.h", "frontend/tdsl.lex.h",
-             "driver/build_info.h")
+             "driver/build_info.h", "driver/emitter_id.h")
 
 
 def row_of(path):
