@@ -412,6 +412,8 @@ static void stages_print(void **state) {
       (void)strcpy(pass, stage[0] == 't' ? "fold-constants"
                                          : "mark-safe-loads");
     }
+    char *line = strstr(stage, "LINE");
+    if (line != NULL) (void)strcpy(line, "2");
     a.length = b.length = 0;
     tdsl_status_t first = tdsl_program_dump(
         context, &desc, text(stage), text(""), keep, &a, &error);
@@ -426,7 +428,7 @@ static void stages_print(void **state) {
     must(tdsl_program_dump(context, &desc, text(stage), text(""), keep, &b,
                            &error),
          error);
-    assert_true(a.length > 20);
+    assert_true(a.length > 20 || line != NULL); /* remarks are few */
     assert_int_equal(a.length, b.length);
     assert_memory_equal(a.data, b.data, a.length);
     count++;
