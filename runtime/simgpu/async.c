@@ -3,6 +3,7 @@
 #include "runtime/simgpu/async.h"
 
 #include "runtime/simgpu/grid.h"
+#include "runtime/simgpu/wgmma.h"
 
 #include <stdlib.h>
 
@@ -230,7 +231,8 @@ bool sim_async_touch(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
         return touched_copy(w, cta, ins, lane, offset, bytes, a->copies[n]);
     }
   }
-  return true;
+  return !(marks & SIM_MARK_OPERAND) || !is_write ||
+         sim_wgmma_touched(w, cta, ins, lane, offset, bytes);
 }
 
 /* -- global memory in use -- */

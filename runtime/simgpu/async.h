@@ -17,7 +17,8 @@
 enum {
   SIM_MARK_MBAR = 1,  /* belongs to an mbarrier */
   SIM_MARK_DEST = 2,  /* a copy writes it */
-  SIM_MARK_SOURCE = 4 /* a copy reads it */
+  SIM_MARK_SOURCE = 4, /* a copy reads it */
+  SIM_MARK_OPERAND = 8 /* a wgmma reads it */
 };
 
 /* One cp.async of a warp. */

@@ -205,6 +205,7 @@ typedef struct sim_kernel_t {
   bool has_cluster;       /* touches another CTA */
   bool has_async;         /* copies that complete later */
   bool has_mbar;
+  bool has_warpgroup;     /* wgmma, setmaxnreg */
   bool has_proxy;         /* some go through the async proxy */
 } sim_kernel_t;
 
@@ -221,6 +222,9 @@ sim_kernel_t *sim_decode(td_task_t *task, td_arena_t *arena,
 const sim_fn_t *sim_variant(unsigned wanted);
 const char *sim_variant_name(unsigned wanted);
 bool sim_variant_exists(unsigned wanted);
+
+/* The most registers a thread may have by the kernel's directives. */
+uint32_t sim_register_limit(const ptx_func_t *func);
 
 const char *sim_handler_name(uint16_t handler);
 sim_prop_t sim_handler_prop(uint16_t handler);

@@ -428,6 +428,33 @@ static void count_mix(sim_decoder_t *d, sim_block_t *b) {
   }
 }
 
+static void find_pinned(void *arg, uint32_t encoded, bool is_write) {
+  extend_t *x = arg;
+  (void)is_write;
+  if (x->d->rows.data[encoded >> 2].is_pinned) x->position = 1;
+}
+
+/* What else touches registers of a wgmma is judged before it is executed. */
+static void watch(sim_decoder_t *d, sim_ins_t *i) {
+  extend_t x = {d, 0};
+  if (!d->kernel->has_warpgroup || i->handler == SIM_H_wgmma) return;
+  visit(d, i, find_pinned, &x);
+  if (x.position) i->fn = d->variant[SIM_H_watch];
+}
+
+/* What the declared limits leave of 65,536: an assembler spills to fit. */
+uint32_t sim_register_limit(const ptx_func_t *f) {
+  const uint32_t *most =
+      f->required_threads[0] ? f->required_threads : f->max_threads;
+  if (f->max_registers) return f->max_registers;
+  if (!most[0]) return 255;
+  uint64_t threads = most[0];
+  for (int n = 1; n < 3; n++) threads *= most[n] ? most[n] : 1;
+  if (f->min_ctas) threads *= f->min_ctas;
+  uint32_t limit = (uint32_t)(65536 / threads) & ~7u;
+  return limit > 255 ? 255 : limit < 24 ? 24 : limit;
+}
+
 bool sim_flow(sim_decoder_t *d) {
   sim_kernel_t *k = d->kernel;
   uint32_t slots[4] = {0};
@@ -470,10 +497,17 @@ bool sim_flow(sim_decoder_t *d) {
         row->end = UINT32_MAX - 1;
       }
     }
-    uint32_t before = slots[SIM_ROW_32] + 2 * slots[SIM_ROW_64];
+    k->registers += pack(d, &live, SIM_ROW_32, 0) +
+                    2 * pack(d, &live, SIM_ROW_64, 0);
+    for (uint32_t r = 0; r < live.count; r++) {
+      sim_row_t *row = &d->rows.data[live.first + r];
+      if (!row->is_pinned || row->start == UINT32_MAX) continue;
+      /* a wgmma uses it for longer than the text shows */
+      row->start = 0;
+      row->end = UINT32_MAX - 1;
+    }
     for (uint8_t cls = 1; cls < 4; cls++)
       slots[cls] += pack(d, &live, cls, slots[cls]);
-    k->registers += slots[SIM_ROW_32] + 2 * slots[SIM_ROW_64] - before;
     for (uint32_t r = 0; r < live.count; r++) {
       if (live.words && (live.in[r / 64] >> (r % 64) & 1))
         td_vec_push(d->arena, &k->undefined,
@@ -513,7 +547,8 @@ bool sim_flow(sim_decoder_t *d) {
   k->block_bytes = (uint32_t)total;
   k->pred_bytes = (uint32_t)pred_bytes;
   if (k->registers < 8) k->registers = 8;
-  if (k->registers > 255) k->registers = 255;
+  uint32_t limit = sim_register_limit(k->func);
+  if (k->registers > limit) k->registers = limit;
   for (size_t n = 0; n < k->undefined.length; n++) {
     uint32_t *u = &k->undefined.data[n];
     *u = d->rows.data[*u >> 2].offset | (*u & 3u);
@@ -532,6 +567,7 @@ bool sim_flow(sim_decoder_t *d) {
   }
   for (size_t c = 0; c < d->code.length; c++) {
     sim_ins_t *i = &d->code.data[c];
+    watch(d, i);
     finish_ins(d, i);
     if (i->handler >= SIM_H_ld_global && i->handler <= SIM_H_atom_generic)
       i->memory = k->memory_count++;

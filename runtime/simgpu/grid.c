@@ -8,6 +8,7 @@
 
 #include "runtime/simgpu/pattern.h"
 #include "runtime/simgpu/async.h"
+#include "runtime/simgpu/wgmma.h"
 
 #include <fenv.h>
 #include <stdlib.h>
@@ -210,6 +211,7 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
   memset(cta->shared_defined, 0, cta->shared_bytes);
   for (uint32_t n = 0; n < cta->warp_count; n++)
     start_warp(cta, n, is_first);
+  sim_groups_start(cta);
   cta->worker->counters[SIM_COUNTER_CTAS]++;
   cta->worker->counters[SIM_COUNTER_WARPS] += cta->warp_count;
 }
@@ -262,6 +264,7 @@ static void free_cta(sim_cta_t *cta) {
   for (uint32_t n = 0; n < cta->warp_count; n++) free(cta->warps[n].stack);
   free(cta->vectors.data);
   sim_async_free(cta);
+  sim_groups_free(cta);
   free(cta->blocks);
 }
 
@@ -311,7 +314,7 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
       return NULL;
     }
   }
-  if (!sim_async_new(cta)) {
+  if (!sim_async_new(cta) || !sim_groups_new(cta)) {
     free_cta(cta);
     return NULL;
   }
@@ -329,6 +332,7 @@ static void run_warp(sim_warp_t *w, int32_t slice) {
   worker->executed += w->executed - before;
   if (w->state == SIM_WARP_DONE) {
     w->cta->done++;
+    sim_group_exit(w);
     sim_barrier_exit(w);
   }
 }

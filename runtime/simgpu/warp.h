@@ -45,6 +45,7 @@ typedef struct sim_launch_t sim_launch_t;
 typedef struct sim_async_t sim_async_t; /* async.h */
 typedef struct sim_queue_t sim_queue_t;
 typedef struct sim_mbar_t sim_mbar_t;
+typedef struct sim_group_t sim_group_t;
 
 struct sim_warp_t {
   uint8_t *r; /* register block */
@@ -136,6 +137,9 @@ struct sim_cta_t {
   sim_async_t *async;    /* mbarriers and copies of this CTA, or NULL */
   uint8_t *marks;        /* of words that asynchronous operations use, with
                             their checks on; SIM_MARK_* */
+  sim_group_t *groups;   /* warpgroups, or NULL */
+  uint32_t group_count;
+  uint32_t free_registers; /* given back by setmaxnreg */
   void *blocks;          /* one allocation behind the pointers above */
 };
 
