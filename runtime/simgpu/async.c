@@ -191,11 +191,14 @@ static bool touched_copy(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
 
 /* The copy's part in shared memory of cta, source or destination. */
 static bool covers(const sim_copy_t *c, const sim_cta_t *cta, uint32_t offset,
-                   uint32_t bytes, bool is_write) {
+                   uint32_t bytes, unsigned flags) {
+  bool is_write = flags & SIM_RACE_WRITE;
   if (c->kind == SIM_COPY_STORE)
     return is_write && !c->is_released && c->cta == cta &&
            overlap(c->shared, c->bytes, offset, bytes);
-  if (c->cta == cta && overlap(c->shared, c->bytes, offset, bytes))
+  /* reductions may meet */
+  if (c->cta == cta && overlap(c->shared, c->bytes, offset, bytes) &&
+      !(c->apply && (flags & SIM_RACE_ATOMIC)))
     return true;
   return c->kind == SIM_COPY_SHARED && is_write && c->from == cta &&
          overlap(c->from_offset, c->bytes, offset, bytes);
@@ -203,7 +206,7 @@ static bool covers(const sim_copy_t *c, const sim_cta_t *cta, uint32_t offset,
 
 bool sim_async_touch(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
                      uint32_t lane, uint32_t offset, uint32_t bytes,
-                     bool is_write) {
+                     unsigned flags) {
   uint8_t marks = 0;
   for (uint32_t k = offset / 4; k * 4 < offset + bytes; k++)
     marks |= cta->marks[k];
@@ -212,7 +215,7 @@ bool sim_async_touch(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
                     offset - cta->launch->shared_start, bytes,
                     "belongs to an mbarrier, which only mbarrier "
                     "instructions may touch");
-  if (!(marks & SIM_MARK_DEST) && !is_write) return true;
+  if (!(marks & SIM_MARK_DEST) && !(flags & SIM_RACE_WRITE)) return true;
   for (uint32_t n = 0; n < cta->warp_count; n++) {
     sim_warp_t *owner = &cta->warps[n];
     for (uint32_t k = 0; k < owner->queue->count; k++) {
@@ -227,7 +230,7 @@ bool sim_async_touch(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
   for (uint32_t r = 0; r < cta->cluster_count; r++) {
     const sim_async_t *a = cta->cluster[r]->async;
     for (uint32_t n = 0; a && n < a->count; n++) {
-      if (covers(a->copies[n], cta, offset, bytes, is_write))
+      if (covers(a->copies[n], cta, offset, bytes, flags))
         return touched_copy(w, cta, ins, lane, offset, bytes, a->copies[n]);
     }
   }
@@ -271,7 +274,7 @@ bool sim_async_global(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
   const sim_cta_t *cta = w->cta;
   for (uint32_t n = 0; n < cta->async->count; n++) {
     const sim_copy_t *c = cta->async->copies[n];
-    if (c->kind == SIM_COPY_LOAD ? !is_write || c->is_moved : false) continue;
+    if (c->kind == SIM_COPY_LOAD && !is_write) continue;
     if (!covers_global(c, address, bytes)) continue;
     place_of(w, c->ins, place, sizeof place);
     if (c->kind == SIM_COPY_LOAD)
@@ -290,8 +293,7 @@ bool sim_async_global(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
     const sim_queue_t *q = cta->warps[n].queue;
     for (uint32_t k = 0; k < q->count; k++) {
       const sim_cp_t *op = &q->ops[k];
-      uint32_t left = op->mask & ~op->moved;
-      for (; left; left &= left - 1) {
+      for (uint32_t left = op->mask; left; left &= left - 1) {
         uint32_t l = (uint32_t)__builtin_ctz(left);
         if (!op->bytes[l] ||
             !overlap(op->alloc[l]->address + op->offset[l], op->bytes[l],
@@ -386,12 +388,11 @@ bool sim_async_global_place(sim_warp_t *w, const sim_ins_t *ins,
 bool sim_async_access(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
                       uint32_t lane, uint32_t offset, uint32_t bytes,
                       unsigned flags) {
-  bool is_write = flags & SIM_RACE_WRITE;
   if (cta->marks) {
     uint8_t marks = 0;
     for (uint32_t k = offset / 4; k * 4 < offset + bytes; k++)
       marks |= cta->marks[k];
-    if (marks && !sim_async_touch(w, cta, ins, lane, offset, bytes, is_write))
+    if (marks && !sim_async_touch(w, cta, ins, lane, offset, bytes, flags))
       return false;
   }
   return !cta->races ||

@@ -146,11 +146,11 @@ void sim_async_start(sim_cta_t *cta);
    pending. */
 void sim_async_end(sim_cta_t *cta);
 
-/* An access to marked words; kind as in x_mem.h. False if a finding ended the
-   launch. */
+/* An access to marked words; flags as of sim_race_access. False if a finding
+   ended the launch. */
 bool sim_async_touch(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
                      uint32_t lane, uint32_t offset, uint32_t bytes,
-                     bool is_write);
+                     unsigned flags);
 /* The same for a lane's access to global memory. */
 bool sim_async_global(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
                       uint64_t address, uint32_t bytes, bool is_write);

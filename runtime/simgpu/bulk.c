@@ -413,7 +413,8 @@ bool sim_copy_move(sim_copy_t *c) {
   sim_stamp_t stamp = {.clock = m->first_clock + m->phase + 1,
                        .line = (uint32_t)(c->ins - c->warp->code),
                        .agent = m->agent, .lane = 32,
-                       .is_async = c->kind != SIM_COPY_VALUE};
+                       .is_async = c->kind != SIM_COPY_VALUE,
+                       .is_atomic = c->apply != NULL};
   for (uint32_t k = 0; k < c->bytes && c->cta->races; k += 16)
     sim_race_stamp(c->cta, chunk_at(c, k),
                    c->bytes - k < 16 ? c->bytes - k : 16, &stamp);

@@ -343,7 +343,7 @@ void sim_race_stamp(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
     r->write_agent = stamp->agent;
     r->write_lane = stamp->lane;
     r->serial = stamp->serial;
-    r->is_atomic = false;
+    r->is_atomic = stamp->is_atomic;
     r->is_async = stamp->is_async;
     r->read_clock = 0;
     vector_drop(cta, r);

@@ -95,7 +95,7 @@ typedef struct sim_stamp_t {
   uint32_t clock, sync, line, serial;
   uint16_t agent;
   uint8_t lane; /* 32: of no thread */
-  bool is_async;
+  bool is_async, is_atomic;
 } sim_stamp_t;
 
 /* Remembers such a write without judging it. */

@@ -201,7 +201,9 @@ static bool judge_marks(sim_warp_t *w, const sim_ins_t *i,
   for (uint32_t l = 0; l < 32; l++) {
     if ((x->mask >> l & 1) &&
         !sim_async_touch(w, x->cta, i, l, (uint32_t)x->offset[l], x->size,
-                         kind != 'r'))
+                         kind == 'r'   ? 0
+                         : kind == 'w' ? SIM_RACE_WRITE
+                                       : SIM_RACE_WRITE | SIM_RACE_ATOMIC))
       return false;
   }
   return true;

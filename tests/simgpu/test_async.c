@@ -133,6 +133,12 @@ static const async_case_t cases[] = {
      "add.u32 %r21, %r21, 1; setp.lt.u32 %p, %r21, 12; @%p bra TILE;\n"
      "st.global.u32 [%d5], %r22; ret; }",
      tiles, 64, 0},
+    /* in use until the wait, even where the data have moved */
+    {"source overwritten", "async.source", 64,
+     ASYNC_HEAD80 CP16 COMMIT "{{cp.async.wait_group 0;|}}\n"
+     "mov.u32 %r4, 7; st.global.u32 [%d6], %r4;\n"
+     "cp.async.wait_group 0; bar.sync 0;" READ_OTHER "ret; }",
+     other_first, 64, 0},
     /* the same with two stages: a barrier before the refill is needed */
     {"refill too soon", "race.shared|async.early", 64,
      ASYNC_HEAD80 LOOP3
@@ -157,16 +163,6 @@ static void copies(void **state) {
   async_run(&lab, cases, sizeof cases / sizeof *cases, NULL);
 }
 
-/* A source that is overwritten before the wait; the data are then undefined
-   in truth, so the right kernel writes after it. */
-static const async_case_t sources[] = {
-    {"source overwritten", "async.source", 64,
-     ASYNC_HEAD80 CP16 COMMIT "{{cp.async.wait_group 0;|}}\n"
-     "mov.u32 %r4, 7; st.global.u32 [%d6], %r4;\n"
-     "cp.async.wait_group 0; bar.sync 0;" READ_OTHER "ret; }",
-     other_first, 64, 0},
-};
-
 /* Which fault is named depends on who comes first: here the issuer does not. */
 static const async_case_t others[] = {
     {"waited for by others", "async.group", 64,
@@ -181,16 +177,6 @@ static void waits_of_others(void **state) {
   (void)state;
   async_run_one(&lab, &others[0], false, "async:late,order:rr", NULL);
   async_run_one(&lab, &others[0], true, "async:late,order:rr", NULL);
-}
-
-static void source_writes(void **state) {
-  (void)state;
-  for (size_t k = 0; k < sizeof sources / sizeof *sources; k++) {
-    async_run_one(&lab, &sources[k], false, "async:late", NULL);
-    async_run_one(&lab, &sources[k], true, "async:late", NULL);
-    /* at once: the copy is over before the store */
-    async_run_one(&lab, &sources[k], false, "async:immediate", NULL);
-  }
 }
 
 /* Late copies without a wait leave what was there: the values show it even
@@ -286,8 +272,7 @@ static int setup(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(copies), cmocka_unit_test(source_writes),
-      cmocka_unit_test(waits_of_others),
+      cmocka_unit_test(copies), cmocka_unit_test(waits_of_others),
       cmocka_unit_test(late_values), cmocka_unit_test(counted),
       cmocka_unit_test(refused)};
   return cmocka_run_group_tests_name("simgpu.async", tests, setup, NULL);
