@@ -333,11 +333,20 @@ SIM_DEF(unpack) {
   return i + 1;
 }
 
+/* Instructions that the warp has executed: blocks are counted when they
+   begin, so what follows in this one is taken away again. */
+static uint64_t executed_until(const sim_warp_t *w, const sim_ins_t *i) {
+  const sim_ins_t *p = i;
+  while (!p->is_block) p--;
+  const sim_block_t *b =
+      &w->cta->launch->kernel->blocks.data[p->imm];
+  return w->executed - b->count + (uint64_t)(i - p);
+}
+
 SIM_DEF(clock) {
-  uint64_t now = w->executed * 4;
+  uint64_t done = executed_until(w, i), now = done * 4;
   if (i->sub) /* %globaltimer: nanoseconds, for the whole launch */
-    now = __atomic_load_n(&w->cta->launch->clock, __ATOMIC_RELAXED) +
-          w->executed;
+    now = __atomic_load_n(&w->cta->launch->clock, __ATOMIC_RELAXED) + done;
   if (sim_kind(i, 0) == SIM_ROW_64) {
     sim_u64 *d = sim_row64(w, i->d);
     SIM_STORE(uint64_t, d, now);
