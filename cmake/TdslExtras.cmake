@@ -29,7 +29,8 @@ foreach(source IN LISTS sources)
   endif()
 endforeach()
 
-# bench/bench_NAME.c, built on demand; the peer is linked where it is there.
+# bench/bench_NAME.c with bench/NAME/*.c, built on demand; the peer is linked
+# where it is there.
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/bench_*.c)
 find_library(TDSL_OPENBLAS openblas)
 find_path(TDSL_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas
@@ -37,7 +38,9 @@ find_path(TDSL_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas
 mark_as_advanced(TDSL_OPENBLAS TDSL_CBLAS_INCLUDE)
 foreach(source IN LISTS sources)
   get_filename_component(name ${source} NAME_WE)
-  add_executable(${name} EXCLUDE_FROM_ALL ${source})
+  string(REGEX REPLACE "^bench_" "" short ${name})
+  file(GLOB parts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/${short}/*.c)
+  add_executable(${name} EXCLUDE_FROM_ALL ${source} ${parts})
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
