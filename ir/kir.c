@@ -159,6 +159,40 @@ kir_stmt_t *kir_store_stmt(kir_kernel_t *kernel, kir_buffer_t *buffer,
   return s;
 }
 
+kir_stmt_t *kir_copy_stmt(kir_kernel_t *kernel, int64_t elements,
+                          kir_buffer_t *buffer, uint32_t count,
+                          kir_expr_t *const *subs, kir_expr_t *load) {
+  kir_stmt_t *s = kir_store_stmt(kernel, buffer, count, subs, load);
+  s->kind = KIR_COPY;
+  s->step = elements;
+  return s;
+}
+
+uint32_t kir_copy_dim(const kir_buffer_t *b) {
+  bool has_rows = b->space == KIR_REGISTER && b->rank > 1;
+  return b->rank - (has_rows ? 2 : 1);
+}
+
+/* Nesting is capped by the verifier. */
+static uint32_t warps_of(const kir_block_t *block) {
+  uint32_t most = 0;
+  for (size_t i = 0; i < block->length; i++) {
+    const kir_stmt_t *s = block->data[i];
+    if (s->kind == KIR_LOOP && s->loop == KIR_LOOP_WARP) {
+      bool is_const = s->hi != NULL && s->hi->op == KIR_X_CONST;
+      return is_const && s->hi->u.i64 > 0 ? (uint32_t)s->hi->u.i64 : 0;
+    }
+    uint32_t inner = warps_of(&s->body), other = warps_of(&s->orelse);
+    most = inner > other ? inner : other;
+    if (most > 0) return most;
+  }
+  return 0;
+}
+
+uint32_t kir_warp_count(const kir_kernel_t *kernel) {
+  return warps_of(&kernel->body);
+}
+
 /* Statements nest a few dozen deep at most (loops of tile passes), so plain
    recursion over blocks is bounded; expressions are never walked here. */
 static void renumber_block(const kir_block_t *block, uint32_t *next) {

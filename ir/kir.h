@@ -23,6 +23,13 @@
  *  5. A load widens to the arithmetic type; a store rounds once to the
  *     buffer's dtype (integers keep the low bits).
  *  6. fma is one rounding; nothing else is contracted or reassociated.
+ *  7. loop.warp: constant bounds 0 .. W; iteration w is done by warp w of the
+ *     block, in any order between two barriers.  In a kernel with warp loops
+ *     all have the same W, lane loops and stores stand inside them, and what
+ *     is outside is done by all threads alike.  What one warp stores another
+ *     one may read behind a barrier, not before.
+ *  8. copy moves n neighbours at once: a place in memory is a multiple of n
+ *     elements from the start of its buffer.
  *
  * Lifetime: all in the kernel's arena. */
 #ifndef TDSL_IR_KIR_H
@@ -43,7 +50,8 @@ typedef enum kir_space {
   KIR_LOCAL,    /* scratch of a block: thread-local memory, stays in cache */
   KIR_SHARED,   /* scratch that a block's threads share (GPU) */
   KIR_REGISTER, /* small, constant dims; every leading index is constant
-                   after unrolling, the last one is constant or the lane */
+                   after unrolling, the last one is constant or the lane; of
+                   one made outside of warp loops the first is the warp */
 } kir_space_t;
 
 struct kir_buffer {
@@ -100,7 +108,7 @@ typedef enum kir_kind {
 
 typedef enum kir_loop {
   KIR_LOOP_BLOCK, KIR_LOOP_SERIAL, KIR_LOOP_UNROLL, KIR_LOOP_LANE,
-  KIR_LOOP_THREAD, /* threads of a block (GPU) */
+  KIR_LOOP_WARP, /* warps of a block (GPU) */
 } kir_loop_t;
 
 typedef TD_VEC(kir_stmt_t *) kir_block_t;
@@ -110,21 +118,23 @@ typedef TD_VEC(kir_stmt_t *) kir_block_t;
  * LET    var = value; visible to the end of the block
  * STORE  buffer[subs] = value
  * ALLOC  buffer (LOCAL, SHARED, REGISTER), visible to the end of the block
- * COMMENT text, carried into emitted code
- * (later: BARRIER, COPY_ASYNC, MMA, ROLE) */
+ * COPY   buffer[subs] = value, a LOAD, and `step` - 1 neighbours: along the
+ *        last dim, of a register buffer with rows along the one before
+ * BARRIER of all threads of the block; outside of warp loops
+ * COMMENT text, carried into emitted code */
 struct kir_stmt {
   kir_kind_t kind;
   td_loc_t loc;
   kir_loop_t loop;
   kir_var_t *var;           /* LOOP, LET */
   kir_expr_t *lo, *hi;      /* LOOP */
-  int64_t step;             /* LOOP */
+  int64_t step;             /* LOOP; COPY: elements */
   kir_expr_t *mask;         /* LOOP lane; IF: condition */
   kir_block_t body, orelse;
-  kir_buffer_t *buffer;     /* STORE, ALLOC */
+  kir_buffer_t *buffer;     /* STORE, COPY, ALLOC */
   uint32_t sub_count;
-  kir_expr_t **subs;        /* STORE */
-  kir_expr_t *value;        /* STORE, LET */
+  kir_expr_t **subs;        /* STORE, COPY */
+  kir_expr_t *value;        /* STORE, COPY, LET */
   const char *text;         /* COMMENT */
 };
 
@@ -165,6 +175,14 @@ kir_stmt_t *kir_loop_stmt(kir_kernel_t *, kir_loop_t, kir_var_t *,
                           kir_expr_t *lo, kir_expr_t *hi, int64_t step);
 kir_stmt_t *kir_store_stmt(kir_kernel_t *, kir_buffer_t *, uint32_t count,
                            kir_expr_t *const *subs, kir_expr_t *value);
+/* `load` is a LOAD of equal dtype. */
+kir_stmt_t *kir_copy_stmt(kir_kernel_t *, int64_t elements, kir_buffer_t *,
+                          uint32_t count, kir_expr_t *const *subs,
+                          kir_expr_t *load);
+/* The dim along which a copy moves. */
+uint32_t kir_copy_dim(const kir_buffer_t *);
+/* Warps of a block: W of the warp loops, 0 if there is none. */
+uint32_t kir_warp_count(const kir_kernel_t *);
 void kir_renumber(kir_kernel_t *);
 
 /* Calls `visit` once for each distinct expression of a DAG, operands first;

@@ -16,6 +16,15 @@ void kir_run_next(kir_machine_t *m, const kir_step_t *s) {
   if (!past && *var < *(const int64_t *)s->b) m->pc = s->jump;
 }
 
+void kir_run_warp(kir_machine_t *m, const kir_step_t *s) {
+  m->warp = (int16_t)*(const int64_t *)s->a;
+}
+
+void kir_run_barrier(kir_machine_t *m, const kir_step_t *s) {
+  (void)s;
+  m->phase++;
+}
+
 void kir_run_jump(kir_machine_t *m, const kir_step_t *s) {
   m->pc = s->jump;
 }
@@ -106,10 +115,11 @@ bool kir_interpret(td_task_t *task, const kir_kernel_t *kernel,
              kernel->name);
   }
   kir_machine_t m = {
-      .task = task, .steps = c.steps.data, .checks = checks};
+      .task = task, .steps = c.steps.data, .checks = checks, .phase = 1};
   for (int64_t i = 0; i < nest.total && !m.failed; i++) {
     set_vars(&nest, reversed ? nest.total - 1 - i : i);
     m.pc = 0;
+    m.phase++;
     while (m.pc < c.steps.length) {
       const kir_step_t *s = &m.steps[m.pc++];
       s->run(&m, s);

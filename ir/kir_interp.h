@@ -40,7 +40,15 @@ typedef struct kir_memory {
   int64_t dims[IX_MAX_RANK], strides[IX_MAX_RANK];
   int64_t count;                /* elements */
   uint8_t *defined; /* checked runs: scratch elements that were written */
+  struct kir_meeting *meetings; /* the same, of SHARED: who was there */
 } kir_memory_t;
+
+/* Who touched a shared element last, between which barriers.  Two warps, one
+ * of them storing, may not meet there between the same two. */
+typedef struct kir_meeting {
+  uint32_t write_phase, read_phase; /* 0: never */
+  int16_t writer, reader;           /* reader -1: several */
+} kir_meeting_t;
 
 /* Subscripts of one load, store or fold.  `is_wide`: one value a lane.
  * `is_row`: the last subscript is that of lane 0 and moves by one. */
@@ -78,6 +86,8 @@ struct kir_machine {
   uint32_t pc;
   bool checks, failed;
   uint32_t turns; /* of loops, between looks at the cancel hook */
+  int16_t warp;
+  uint32_t phase; /* barriers passed, from 1 */
 };
 
 /* Where an expression's value is. */
@@ -124,6 +134,8 @@ void kir_run_load(kir_machine_t *, const kir_step_t *);
 void kir_run_store(kir_machine_t *, const kir_step_t *);
 void kir_run_fold(kir_machine_t *, const kir_step_t *);
 void kir_run_alloc(kir_machine_t *, const kir_step_t *);
+/* Faults if the element is no multiple of `number`. */
+void kir_run_aligned(kir_machine_t *, const kir_step_t *);
 
 /* ---- kir_interp_lane.c ---- */
 /* The step of an operation whose first operand is held as arg_rep. */
@@ -144,6 +156,9 @@ void kir_run_mask_and_not(kir_machine_t *, const kir_step_t *);
 void kir_run_enter(kir_machine_t *, const kir_step_t *);
 /* out += number; to `jump` if *out < *b. */
 void kir_run_next(kir_machine_t *, const kir_step_t *);
+/* The warp that runs from here on is number *a. */
+void kir_run_warp(kir_machine_t *, const kir_step_t *);
+void kir_run_barrier(kir_machine_t *, const kir_step_t *);
 void kir_run_jump(kir_machine_t *, const kir_step_t *);
 void kir_run_jump_unless(kir_machine_t *, const kir_step_t *);
 

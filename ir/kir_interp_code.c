@@ -476,7 +476,7 @@ static kir_value_t eval(kir_code_t *c, const kir_expr_t *root) {
 
 /* ---- statements -----------------------------------------------------------*/
 
-/* Serial, unrolled and thread loops alike: in order, one after the other.
+/* Serial, unrolled and warp loops alike: in order, one after the other.
  * The bound is read once, since the body may store to what it came from. */
 static void counted_loop(kir_code_t *c, const kir_stmt_t *s) {
   int64_t *var = kir_code_register(c, false);
@@ -492,6 +492,10 @@ static void counted_loop(kir_code_t *c, const kir_stmt_t *s) {
       c, (kir_step_t){.run = kir_run_enter, .out = var, .a = lo, .b = hi});
   c->slots_used = mark;
   c->vars[s->var->id] = (kir_value_t){var, false};
+  bool is_warp = s->loop == KIR_LOOP_WARP;
+  if (is_warp) {
+    kir_code_emit(c, (kir_step_t){.run = kir_run_warp, .a = var});
+  }
   kir_code_block(c, &s->body);
   kir_code_emit(c, (kir_step_t){.run = kir_run_next,
                                 .out = var,
@@ -578,6 +582,55 @@ static void store(kir_code_t *c, const kir_stmt_t *s) {
                                 .access = a});
 }
 
+static void find_sum(kir_code_t *c, const kir_expr_t *e) {
+  kir_walker_t walker;
+  kir_walker_init(&walker, c->arena);
+  kir_walk_into(&walker, e, find_trait, c);
+}
+
+/* Subscripts of the neighbour `i` places on. */
+static kir_expr_t **neighbour(kir_code_t *c, const kir_buffer_t *b,
+                              kir_expr_t *const *subs, int64_t i) {
+  kir_expr_t **out = TD_NEW_ARRAY(c->arena, kir_expr_t *, b->rank);
+  for (uint32_t d = 0; d < b->rank; d++) out[d] = subs[d];
+  uint32_t along = kir_copy_dim(b);
+  kir_expr_t *number = kir_const_i(c->arena, TDSL_DTYPE_I64, i);
+  out[along] = kir_add(c->arena, out[along], number);
+  find_sum(c, out[along]);
+  return out;
+}
+
+/* A place in memory that is not a multiple of the elements is a fault. */
+static void check_aligned(kir_code_t *c, const kir_stmt_t *s,
+                          const kir_buffer_t *b, kir_expr_t *const *subs) {
+  if (!c->checks || b->space == KIR_REGISTER) return;
+  kir_access_t *a = access_of(c, b, b->rank, subs, s->loc);
+  kir_code_emit(c, (kir_step_t){.run = kir_run_aligned,
+                                .n = a->any_wide || a->is_row ? c->lanes : 1,
+                                .number = s->step,
+                                .mask = c->mask,
+                                .access = a});
+}
+
+/* One element after the other: nobody can tell. */
+static void copy(kir_code_t *c, const kir_stmt_t *s) {
+  const kir_buffer_t *from = s->value->u.buffer;
+  check_aligned(c, s, s->buffer, s->subs);
+  check_aligned(c, s, from, s->value->args);
+  for (int64_t i = 0; i < s->step; i++) {
+    kir_stmt_t one = *s;
+    kir_expr_t *load = kir_load(c->arena, from, from->rank,
+                                neighbour(c, from, s->value->args, i));
+    load->loc = s->loc;
+    find_sum(c, load);
+    one.kind = KIR_STORE;
+    one.subs = neighbour(c, s->buffer, s->subs, i);
+    one.value = load;
+    store(c, &one);
+    memo_release(c, 0);
+  }
+}
+
 /* Copied, not renamed: the value must stay what it was when memory changes. */
 static void let(kir_code_t *c, const kir_stmt_t *s) {
   void *reg = kir_code_register(c, true);
@@ -607,6 +660,10 @@ static void statement(kir_code_t *c, const kir_stmt_t *s) {
     case KIR_IF: if_stmt(c, s); return;
     case KIR_LET: let(c, s); break;
     case KIR_STORE: store(c, s); break;
+    case KIR_COPY: copy(c, s); break;
+    case KIR_BARRIER:
+      kir_code_emit(c, (kir_step_t){.run = kir_run_barrier});
+      return;
     case KIR_ALLOC: {
       kir_access_t *a = TD_NEW(c->arena, kir_access_t);
       a->memory = kir_code_memory(c, s->buffer, NULL);

@@ -38,6 +38,9 @@ kir_memory_t *kir_code_memory(kir_code_t *c, const kir_buffer_t *b,
   if (b->space == KIR_GLOBAL) return m;
   m->data = td_arena_alloc(c->arena, bytes);
   if (c->checks) m->defined = td_arena_alloc(c->arena, count);
+  if (c->checks && b->space == KIR_SHARED) {
+    m->meetings = TD_NEW_ARRAY(c->arena, kir_meeting_t, count);
+  }
   return m;
 }
 
@@ -71,6 +74,28 @@ static int64_t sub_of(const kir_access_t *a, uint32_t d, uint32_t lane) {
   return a->is_row && d + 1 == a->count ? v + lane : v;
 }
 
+/* False after a report: another warp was here since the last barrier, and one
+ * of the two stored. */
+static bool meet(kir_machine_t *m, const kir_access_t *a, int64_t offset,
+                 bool is_load) {
+  kir_meeting_t *e = &a->memory->meetings[offset];
+  bool after_write = e->write_phase == m->phase && e->writer != m->warp;
+  bool after_read = e->read_phase == m->phase && e->reader != m->warp;
+  if (after_write || (!is_load && after_read)) {
+    report(m, a, "two warps without a barrier between them at an element", 0,
+           UINT32_MAX);
+    return false;
+  }
+  if (!is_load) {
+    e->write_phase = m->phase;
+    e->writer = m->warp;
+  } else {
+    e->reader = after_read ? -1 : m->warp;
+    e->read_phase = m->phase;
+  }
+  return true;
+}
+
 /* Element of one lane; -1 after a report. */
 static int64_t place(kir_machine_t *m, const kir_access_t *a, uint32_t lane,
                      bool is_load) {
@@ -86,6 +111,7 @@ static int64_t place(kir_machine_t *m, const kir_access_t *a, uint32_t lane,
     offset += v * at->strides[d];
   }
   if (at->defined == NULL) return offset;
+  if (at->meetings != NULL && !meet(m, a, offset, is_load)) return -1;
   if (!is_load) {
     at->defined[offset] = 1;
   } else if (at->defined[offset] == 0) {
@@ -107,6 +133,7 @@ static int64_t start(const kir_machine_t *m, const kir_access_t *a, uint32_t n,
     offset += v * at->strides[d];
   }
   if (at->defined == NULL) return offset;
+  if (at->meetings != NULL) return -1; /* one by one */
   uint8_t *defined = at->defined + offset;
   if (!is_load) {
     memset(defined, 1, n);
@@ -235,6 +262,21 @@ void kir_run_store(kir_machine_t *m, const kir_step_t *s) {
     if (s->mask != NULL && !s->mask[l]) continue;
     int64_t at = place(m, a, l, false);
     if (at >= 0) write_one(a->memory, at, s->rep, s->a, l);
+  }
+}
+
+void kir_run_aligned(kir_machine_t *m, const kir_step_t *s) {
+  const kir_access_t *a = s->access;
+  for (uint32_t l = 0; l < s->n; l++) {
+    if (s->mask != NULL && !s->mask[l]) continue;
+    int64_t offset = 0;
+    for (uint32_t d = 0; d < a->count; d++) {
+      offset += sub_of(a, d, l) * a->memory->strides[d];
+    }
+    if (offset % s->number == 0) continue;
+    report(m, a, "a copy from or to a place that is no multiple of it", 0,
+           UINT32_MAX);
+    return;
   }
 }
 

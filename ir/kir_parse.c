@@ -107,7 +107,7 @@ static void parse_shared(kir_parser_t *p) {
 
 /* Loop words are looked for first: a buffer cannot be called so. */
 static bool find_loop(kir_parser_t *p, kir_loop_t *out) {
-  for (kir_loop_t kind = KIR_LOOP_BLOCK; kind <= KIR_LOOP_THREAD; kind++) {
+  for (kir_loop_t kind = KIR_LOOP_BLOCK; kind <= KIR_LOOP_WARP; kind++) {
     if (!tir_at_word(&p->t, kir_loop_text(kind))) continue;
     *out = kind;
     return true;
@@ -193,6 +193,17 @@ static kir_stmt_t *parse_store(kir_parser_t *p) {
   return s;
 }
 
+/* copy 4 r[0, l] = x[i + 4*l] */
+static kir_stmt_t *parse_copy(kir_parser_t *p) {
+  kir_stmt_t *s = new_stmt(p, KIR_COPY);
+  s->step = tir_expect_int(&p->t);
+  s->buffer = kir_parse_buffer(p);
+  s->sub_count = kir_parse_subs(p, &s->subs);
+  tir_expect_punct(&p->t, "=");
+  s->value = kir_parse_expr(p);
+  return s;
+}
+
 /* One statement, or one `let $n` of the statement that follows. */
 static void parse_stmt(kir_parser_t *p, kir_block_t *block, int depth) {
   tir_parser_t *t = &p->t;
@@ -211,6 +222,10 @@ static void parse_stmt(kir_parser_t *p, kir_block_t *block, int depth) {
     s = parse_if(p, depth);
   } else if (tir_take_word(t, "alloc")) {
     s = parse_alloc(p);
+  } else if (tir_take_word(t, "copy")) {
+    s = parse_copy(p);
+  } else if (tir_take_word(t, "barrier")) {
+    s = new_stmt(p, KIR_BARRIER);
   } else if (tir_take_word(t, "note")) {
     s = new_stmt(p, KIR_COMMENT);
     s->text = tir_expect_string(t);

@@ -401,6 +401,14 @@ static void statement(printer_t *p, const kir_stmt_t *s) {
       td_buf_puts(p->out, " = ");
       expr(p, s->value, false);
       break;
+    case KIR_COPY:
+      td_buf_printf(p->out, "copy %lld ", (long long)s->step);
+      name(p, s->buffer);
+      expr_list(p, s->subs, s->sub_count);
+      td_buf_puts(p->out, " = ");
+      expr(p, s->value, false);
+      break;
+    case KIR_BARRIER: td_buf_puts(p->out, "barrier"); break;
     case KIR_ALLOC:
       td_buf_printf(p->out, "alloc %s ", kir_space_text(s->buffer->space));
       buffer(p, s->buffer);

@@ -37,10 +37,10 @@ static const char *const space_rows[] = {"global", "local", "shared",
                                          "register"};
 static const char *const loop_rows[] = {"loop.block", "loop.serial",
                                         "loop.unroll", "loop.lane",
-                                        "loop.thread"};
+                                        "loop.warp"};
 _Static_assert(sizeof space_rows / sizeof space_rows[0] == KIR_REGISTER + 1,
                "one word a space");
-_Static_assert(sizeof loop_rows / sizeof loop_rows[0] == KIR_LOOP_THREAD + 1,
+_Static_assert(sizeof loop_rows / sizeof loop_rows[0] == KIR_LOOP_WARP + 1,
                "one word a loop");
 
 const char *kir_x_text(kir_x_t op) {
@@ -83,7 +83,7 @@ const char *kir_space_text(kir_space_t space) {
 }
 
 const char *kir_loop_text(kir_loop_t loop) {
-  return loop <= KIR_LOOP_THREAD ? loop_rows[loop] : "?";
+  return loop <= KIR_LOOP_WARP ? loop_rows[loop] : "?";
 }
 
 const char *kir_symbol_text(ix_symbol_kind_t kind) {
@@ -102,7 +102,7 @@ bool kir_is_reserved(td_str_t word) {
   static const char *const words[] = {
       "inf",   "nan",  "true", "false", "in",   "out",  "inout", "dims",
       "where", "step", "safe", "and",   "or",   "let",  "if",    "else",
-      "alloc", "note", "card", "min",   "max",  "alias"};
+      "alloc", "note", "card", "min",   "max",  "alias", "copy",  "barrier"};
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
     if (td_str_eqc(word, words[i])) return true;
   }

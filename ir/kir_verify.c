@@ -5,9 +5,17 @@
 #include "ir/kir_text.h"
 
 #include "ir/dtype.h"
+#include "runtime/base/num.h"
 
 /* Statement copies that unrolling may make of one kernel. */
-enum { MAX_COPIES = 1 << 16, MAX_LANES = 64, MAX_BLOCK_LOOPS = 16 };
+enum {
+  MAX_COPIES = 1 << 16,
+  MAX_LANES = 64,
+  MAX_WARPS = 32,
+  MAX_BLOCK_LOOPS = 16,
+  MAX_DIM = 1 << 12,        /* of a register buffer */
+  MAX_REGISTERS = 1 << 16,  /* elements, of all warps and lanes */
+};
 
 /* What is known of a variable while it can be used. */
 typedef enum visible {
@@ -28,6 +36,8 @@ typedef struct verifier {
   td_map_t buffers;         /* kir_buffer_t -> non-NULL while allocated */
   const kir_var_t *lane;    /* of the lane loop around, or NULL */
   int64_t lanes;
+  const kir_var_t *warp;    /* of the warp loop around, or NULL */
+  int64_t warps;            /* of the kernel; 0: no warp loops */
   td_loc_t loc;             /* of the statement looked at */
 } verifier_t;
 
@@ -97,8 +107,8 @@ static void check_buffer(verifier_t *v, const kir_buffer_t *b) {
   for (uint32_t d = 0; d < b->rank; d++) {
     check_poly(v, b->dims[d], "a dim of a buffer");
     if (!v->ok || b->space != KIR_REGISTER) continue;
-    if (!ix_is_const(b->dims[d], &n) || n < 1 || n > 1 << 12 ||
-        (total *= n) > 1 << 12) {
+    if (!ix_is_const(b->dims[d], &n) || n < 1 || n > MAX_DIM ||
+        (total *= n) > MAX_REGISTERS) {
       fail(v, v->loc, "register dims of %s are not small constants", b->name);
     }
   }
@@ -243,12 +253,17 @@ static bool is_lane(const verifier_t *v, const kir_expr_t *e) {
   return e->op == KIR_X_VAR && v->lane != NULL && e->u.var == v->lane;
 }
 
+static bool is_warp(const verifier_t *v, const kir_expr_t *e) {
+  return e->op == KIR_X_VAR && v->warp != NULL && e->u.var == v->warp;
+}
+
 /* Register rows are named by constants; the last subscript is a constant, or
  * the lane of a loop as wide as the row. */
 static void check_register(verifier_t *v, const kir_buffer_t *b,
                            uint32_t count, kir_expr_t *const *subs) {
   for (uint32_t d = 0; d < count && v->ok; d++) {
     bool is_last = d + 1 == b->rank;
+    if (d == 0 && is_warp(v, subs[d])) continue;
     if (is_last && is_lane(v, subs[d]) && row_width(b) == v->lanes) continue;
     if (!trait_of(v, subs[d]).fixed) {
       fail(v, v->loc, "subscript %u of register %s is not constant", d,
@@ -395,6 +410,9 @@ static void check_loop(verifier_t *v, const kir_stmt_t *s, int depth,
   check_expr(v, s->hi, TDSL_DTYPE_I64, "the upper bound");
   if (s->step < 1) fail(v, v->loc, "the step is not positive");
   if (v->lane != NULL) fail(v, v->loc, "a loop inside a lane loop");
+  if (s->loop == KIR_LOOP_LANE && v->warps > 0 && v->warp == NULL) {
+    fail(v, v->loc, "a lane loop beside warp loops");
+  }
   if (s->mask != NULL && s->loop != KIR_LOOP_LANE) {
     fail(v, v->loc, "only lane loops have a mask");
   }
@@ -428,7 +446,15 @@ static void check_loop(verifier_t *v, const kir_stmt_t *s, int depth,
         fail(v, v->loc, "lanes are not 0 .. n, 2 <= n <= %d", MAX_LANES);
       }
       break;
-    case KIR_LOOP_SERIAL: case KIR_LOOP_THREAD: break;
+    case KIR_LOOP_WARP:
+      if (!is_const || s->lo->u.i64 != 0 || s->step != 1 ||
+          s->hi->u.i64 < 1 || s->hi->u.i64 != v->warps ||
+          v->warps > MAX_WARPS || v->warp != NULL) {
+        fail(v, v->loc, "warps are not 0 .. n, the same n <= %d everywhere",
+             MAX_WARPS);
+      }
+      break;
+    case KIR_LOOP_SERIAL: break;
   }
   define(v, s->var, state);
   if (!v->ok) return;
@@ -439,8 +465,10 @@ static void check_loop(verifier_t *v, const kir_stmt_t *s, int depth,
       check_expr(v, s->mask, TDSL_DTYPE_BOOL, "the mask");
     }
   }
+  if (s->loop == KIR_LOOP_WARP) v->warp = s->var;
   check_block(v, &s->body, depth + 1, copies, inner);
   if (s->loop == KIR_LOOP_LANE) v->lane = NULL;
+  if (s->loop == KIR_LOOP_WARP) v->warp = NULL;
   v->vars[s->var->id] = HIDDEN;
 }
 
@@ -455,6 +483,9 @@ static bool value_fits(const kir_buffer_t *b, const kir_expr_t *value) {
 static void check_store(verifier_t *v, const kir_stmt_t *s) {
   const kir_buffer_t *b = s->buffer;
   if (!is_usable(v, b)) return;
+  if (v->warps > 0 && v->warp == NULL) {
+    fail(v, v->loc, "a store beside warp loops");
+  }
   check_expr(v, s->value, TDSL_DTYPE_UNSET, "the value");
   if (s->sub_count != b->rank) {
     fail(v, v->loc, "%u subscripts on %s of rank %u", s->sub_count, b->name,
@@ -478,6 +509,25 @@ static void check_store(verifier_t *v, const kir_stmt_t *s) {
   }
 }
 
+/* At most 16 bytes, which every memory moves at once. */
+static void check_copy(verifier_t *v, const kir_stmt_t *s) {
+  const kir_expr_t *from = s->value;
+  int64_t n = s->step;
+  if (from == NULL || from->op != KIR_X_LOAD) {
+    fail(v, v->loc, "a copy is not from a place");
+    return;
+  }
+  check_store(v, s);
+  if (!v->ok) return;
+  int64_t bytes = n * (int64_t)td_dtype_bytes(s->buffer->dtype);
+  if (from->u.buffer->dtype != s->buffer->dtype) {
+    fail(v, v->loc, "a copy between dtypes");
+  } else if (s->buffer->rank == 0 || from->u.buffer->rank == 0 || n < 2 ||
+             !is_power_of_two(n) || bytes > 16) {
+    fail(v, v->loc, "a copy of %lld elements", (long long)n);
+  }
+}
+
 static void check_stmt(verifier_t *v, const kir_stmt_t *s, int depth,
                        int64_t copies, uint32_t block_loops) {
   switch (s->kind) {
@@ -497,11 +547,26 @@ static void check_stmt(verifier_t *v, const kir_stmt_t *s, int depth,
       return;
     }
     case KIR_STORE: check_store(v, s); return;
+    case KIR_COPY: check_copy(v, s); return;
+    case KIR_BARRIER:
+      if (v->warps == 0 || v->warp != NULL || v->lane != NULL) {
+        fail(v, v->loc, "a barrier in a warp or lane loop, or without any");
+      }
+      return;
     case KIR_ALLOC:
       check_buffer(v, s->buffer);
       if (!v->ok) return;
       if (v->lane != NULL || s->buffer->space == KIR_GLOBAL) {
         fail(v, v->loc, "alloc of %s in a lane loop or of a parameter",
+             s->buffer->name);
+      }
+      if (s->buffer->space == KIR_SHARED &&
+          (v->warps == 0 || v->warp != NULL)) {
+        fail(v, v->loc, "shared %s is not of a block with warp loops",
+             s->buffer->name);
+      }
+      if (s->buffer->space == KIR_LOCAL && v->warps > 0) {
+        fail(v, v->loc, "local %s in a block with warp loops",
              s->buffer->name);
       }
       if (td_map_get_u64(&v->buffers, (uint64_t)(uintptr_t)s->buffer)) {
@@ -558,7 +623,10 @@ bool kir_verify(td_task_t *task, const kir_kernel_t *kernel,
     }
     set_usable(&v, b, true);
   }
-  if (v.ok) check_block(&v, &kernel->body, 0, 1, 0);
+  if (v.ok) {
+    v.warps = kir_warp_count(kernel);
+    check_block(&v, &kernel->body, 0, 1, 0);
+  }
   td_arena_free_all(&v.arena);
   return v.ok;
 }

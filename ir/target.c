@@ -8,9 +8,10 @@
 static const ir_target_t rows[] = {
 #define CPU(id, name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, \
             nc, kc)                                                           \
-  {name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, nc, kc, 0},
-#define GPU(id, name, sm, mr, nr, mc, nc, kc) \
-  {name, "", "", 32, 255, 1, 1, mr, nr, mc, nc, kc, sm},
+  {name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, nc, kc, 0, \
+   0, 0, 0},
+#define GPU(id, name, sm, warp, shared, sms) \
+  {name, "", "", warp, 255, 1, 1, 0, 0, 0, 0, 0, sm, warp, shared, sms},
 #include "ir/target.def"
 };
 

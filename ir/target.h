@@ -16,6 +16,8 @@ typedef struct ir_target {
   bool has_fma, has_f16c;
   uint32_t mr, nr, mc, nc, kc;
   uint32_t sm;           /* GPU: ten times the compute capability; CPU: 0 */
+  uint32_t warp;         /* GPU: lanes of a warp; CPU: 0 */
+  uint32_t shared, sms;  /* GPU: bytes of a block, multiprocessors */
 } ir_target_t;
 
 /* NULL if there is no row of that name. */

@@ -86,7 +86,7 @@ const char *cgc_bare(cgc_t *g, const char *text) {
 
 static const char *name_it(cgc_t *g, const kir_expr_t *e, const char *text) {
   uint32_t n = g->temps++;
-  cg_line(&g->text, "const %s t%u = %s;", cgc_type(g, e->type), n,
+  cg_line(&g->text, "const %s t%u = %s;", cgc_type_of(g, e), n,
           cgc_bare(g, text));
   return F("t%u", n);
 }
@@ -147,7 +147,13 @@ static const char *int_binary(cgc_t *g, const kir_expr_t *e, const char *a,
     default: return binary_text(g, operator_of(e->op), a, b);
   }
   if (e->op != KIR_X_MUL && tb->is_const && tb->value == 0) return a;
-  if (!t->is_wild) return binary_text(g, operator_of(e->op), a, b);
+  if (!t->is_wild) {
+    /* what no longer fits an int is computed in a long long */
+    bool is_grown = !cgc_is_int(g, e) && cgc_is_int(g, e->args[0]) &&
+                    cgc_is_int(g, e->args[1]);
+    return binary_text(g, operator_of(e->op),
+                       is_grown ? F("(long long)%s", a) : a, b);
+  }
   return F("%s(%s, %s)", cgc_call(g, h), cgc_bare(g, a), cgc_bare(g, b));
 }
 
@@ -265,7 +271,7 @@ static void put_arm(cgc_t *g, const td_buf_t *lines, uint32_t temp,
 /* `no` NULL stands for false, `yes` NULL for true. */
 static const char *choose(cgc_t *g, const kir_expr_t *cond,
                           const kir_expr_t *yes, const kir_expr_t *no,
-                          tdsl_dtype_t type) {
+                          const char *type) {
   const char *c = cgc_expr(g, cond);
   bool guard = (yes != NULL && may_fault(g, yes)) ||
                (no != NULL && may_fault(g, no));
@@ -282,7 +288,7 @@ static const char *choose(cgc_t *g, const kir_expr_t *cond,
                            : F("(%s ? %s : %s)", c, a, b);
   } else {
     uint32_t n = g->temps++;
-    cg_line(&g->text, "%s t%u;", cgc_type(g, type), n);
+    cg_line(&g->text, "%s t%u;", type, n);
     cg_line(&g->text, "if (%s) {", cgc_bare(g, c));
     put_arm(g, &lines[0], n, a);
     cg_line(&g->text, "} else {");
@@ -317,13 +323,18 @@ static const char *emit(cgc_t *g, const kir_expr_t *e) {
       return e->type == TDSL_DTYPE_I64 ? cgc_int(g, e->u.i64)
                                        : cgc_float(g, e->type, e->u.f64);
     case KIR_X_VAR: return variable(g, e->u.var);
-    case KIR_X_DIM: return cgc_poly(g, e->u.dim);
+    case KIR_X_DIM: {
+      const char *text = cgc_poly(g, e->u.dim);
+      bool is_short = !cgc_is_int(g, e) && cgc_is_int_poly(e->u.dim);
+      return is_short ? F("((long long)%s)", text) : text;
+    }
     case KIR_X_LOAD: return cgc_load(g, e);
     case KIR_X_FOLD: return cgc_fold(g, e);
     case KIR_X_SELECT:
-      return choose(g, e->args[0], e->args[1], e->args[2], e->type);
-    case KIR_X_AND: return choose(g, e->args[0], e->args[1], NULL, e->type);
-    case KIR_X_OR: return choose(g, e->args[0], NULL, e->args[1], e->type);
+      return choose(g, e->args[0], e->args[1], e->args[2],
+                    cgc_type_of(g, e));
+    case KIR_X_AND: return choose(g, e->args[0], e->args[1], NULL, "bool");
+    case KIR_X_OR: return choose(g, e->args[0], NULL, e->args[1], "bool");
     case KIR_X_CAST:
       return cgc_cast(g, e->u.to, cgc_expr(g, e->args[0]), e->args[0]->type);
     case KIR_X_ROUND_TF32:

@@ -6,6 +6,8 @@
  *     lane l of a loop of n lanes is thread l mod 32 of the worker, in
  *     (n + 31) / 32 parts one after the other.  Other statements run in all
  *     threads alike; what they store to memory is stored by thread 0.
+ *     A kernel with warp loops has the whole block as one worker: iteration w
+ *     is done by warp w, barriers are the text's own.
  *  2. A kernel without lane loops and folds has threads as workers.
  *  3. A REGISTER row lies across the threads: element e in thread e mod 32.
  *     A row that is read or written at other places than the own lane lies
@@ -57,6 +59,7 @@ typedef struct cgc_buffer {
   bool is_written;
   uint32_t reads;     /* while a round of cgc_scan counts */
   bool is_exchanged;  /* a REGISTER row used beside the own lane */
+  bool has_warps;     /* a REGISTER buffer whose first dim is the warp */
 } cgc_buffer_t;
 
 /* What can be said of an expression wherever it stands. */
@@ -67,8 +70,13 @@ typedef struct cgc_trait {
   bool is_positive; /* an integer that is not negative */
   bool is_const;    /* an integer known now */
   bool has_fold;
+  bool has_range;   /* an integer in lo .. hi */
   int64_t value;
+  int64_t lo, hi;
 } cgc_trait_t;
+
+/* Numbers up to here are `int`: a sum of two of them is one. */
+enum { CGC_INT_MOST = 1 << 30 };
 
 typedef struct cgc {
   td_task_t *task;
@@ -82,6 +90,8 @@ typedef struct cgc {
   uint32_t width;           /* threads of a worker: 1, 16, 32 */
   bool has_mates;           /* the text names the threads of a half warp */
   uint32_t workers;
+  uint32_t warps;           /* of a worker that is the block; 0: it is not */
+  bool is_in_warp;          /* inside of a warp loop */
   td_map_t *buffers;        /* kir_buffer_t* -> cgc_buffer_t* */
   TD_VEC(cgc_buffer_t *) buffer_list;
   const kir_stmt_t **defs;  /* by var id: LOOP or LET that sets it */
@@ -135,6 +145,12 @@ void cgc_memo_release(cgc_t *g, size_t mark);
 
 /* ---- cuda_trait.c ---- */
 const cgc_trait_t *cgc_trait(cgc_t *g, const kir_expr_t *e);
+/* An integer that `int` holds; others are `long long`. */
+bool cgc_is_int(cgc_t *g, const kir_expr_t *e);
+/* Type of e in the text. */
+const char *cgc_type_of(cgc_t *g, const kir_expr_t *e);
+/* A polynomial of dims, and all its terms, are `int`. */
+bool cgc_is_int_poly(const ix_poly_t *p);
 /* A multiple of n whatever its variables are. */
 bool cgc_is_multiple(cgc_t *g, const kir_expr_t *e, int64_t n);
 /* Who touches the element at these subscripts, in the loop around. */
@@ -176,6 +192,8 @@ const char *cgc_element(cgc_t *g, const kir_buffer_t *b, uint32_t count,
                         kir_expr_t *const *subs);
 /* Emits the store of a value that has been evaluated. */
 void cgc_put_store(cgc_t *g, const kir_stmt_t *s, const char *value);
+/* Emits a COPY: one access of up to 16 bytes. */
+void cgc_put_copy(cgc_t *g, const kir_stmt_t *s);
 bool cgc_is_own_lane(const cgc_t *g, const kir_buffer_t *b,
                      kir_expr_t *const *subs);
 
@@ -187,6 +205,8 @@ void cgc_touch_stmt(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out);
 /* The statement itself, without what is inside. */
 void cgc_touch_own(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out);
 cgc_touch_t *cgc_touches(cgc_t *g); /* a table, nothing touched */
+/* __syncthreads, after which nothing is pending. */
+void cgc_barrier(cgc_t *g);
 /* Mask of the threads of a worker. */
 const char *cgc_mates(cgc_t *g);
 void cgc_put_sync(cgc_t *g);
@@ -195,9 +215,13 @@ bool cgc_conflict(const cgc_t *g, const cgc_touch_t *before,
 void cgc_add_touches(const cgc_t *g, cgc_touch_t *to, const cgc_touch_t *from);
 /* __syncwarp if what comes could meet what was done since the last one. */
 void cgc_sync_before(cgc_t *g, const cgc_touch_t *next);
-/* The same for what was done ahead of a loop; then `inside` counts as done by
+/* What an iteration of a loop leaves for the next one: all it touches behind
+ * its last barrier. */
+void cgc_touch_turn(cgc_t *g, const kir_block_t *body, cgc_touch_t *out);
+/* The same for what was done ahead of a loop; then `turn` counts as done by
  * iterations before. */
-void cgc_sync_loop(cgc_t *g, const cgc_touch_t *inside);
+void cgc_sync_loop(cgc_t *g, const cgc_touch_t *inside,
+                   const cgc_touch_t *turn);
 
 /* ---- cuda_stmt.c ---- */
 void cgc_block(cgc_t *g, const kir_block_t *block);

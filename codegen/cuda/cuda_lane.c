@@ -61,6 +61,7 @@ static void free_statement(cgc_t *g, const kir_stmt_t *s) {
   switch ((int)s->kind) {
     case KIR_LET: cgc_let(g, s); return;
     case KIR_STORE: cgc_put_store(g, s, cgc_expr(g, s->value)); return;
+    case KIR_COPY: cgc_put_copy(g, s); return;
     case KIR_IF:
       cg_open(&g->text, "if (%s) {", cgc_bare(g, cgc_expr(g, s->mask)));
       free_block(g, &s->body);
@@ -178,7 +179,7 @@ static void step_let(cgc_t *g, const kir_stmt_t *s, const on_t *on) {
   g->var_names[s->var->id] = name;
   for (g->part = 0; g->part < g->parts; g->part++) {
     cgc_begin_stmt(g, s);
-    cg_line(&g->text, "%s %s_%u = 0;", cgc_type(g, s->var->type), name,
+    cg_line(&g->text, "%s %s_%u = 0;", cgc_type_of(g, s->value), name,
             g->part);
     cg_open(&g->text, "if (%s) {", on->part[g->part]);
     cg_line(&g->text, "%s_%u = %s;", name, g->part,
@@ -215,6 +216,15 @@ static void step_store(cgc_t *g, const kir_stmt_t *s, const on_t *on,
   }
 }
 
+static void step_copy(cgc_t *g, const kir_stmt_t *s, const on_t *on) {
+  for (g->part = 0; g->part < g->parts; g->part++) {
+    cgc_begin_stmt(g, s);
+    cg_open(&g->text, "if (%s) {", on->part[g->part]);
+    cgc_put_copy(g, s);
+    cg_close(&g->text, "}");
+  }
+}
+
 static void step_statement(cgc_t *g, const kir_stmt_t *s, const on_t *on) {
   cgc_touch_t *own = cgc_touches(g);
   if (s->kind == KIR_COMMENT) {
@@ -226,6 +236,7 @@ static void step_statement(cgc_t *g, const kir_stmt_t *s, const on_t *on) {
   switch ((int)s->kind) {
     case KIR_LET: step_let(g, s, on); break;
     case KIR_STORE: step_store(g, s, on, meets_itself(g, own)); break;
+    case KIR_COPY: step_copy(g, s, on); break;
     case KIR_IF: {
       on_t yes = narrow(g, s, on);
       step_block(g, &s->body, &yes);

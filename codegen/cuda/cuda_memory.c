@@ -37,6 +37,25 @@ static bool is_memory(const cgc_t *g, const cgc_buffer_t *c) {
   return c->b->space != KIR_GLOBAL;
 }
 
+/* Of a block with warp loops: what is shared is, and nothing else is
+ * memory. */
+static void place_shared(cgc_t *g) {
+  for (size_t i = 0; i < g->buffer_list.length; i++) {
+    cgc_buffer_t *c = g->buffer_list.data[i];
+    if (c->place != CGC_SCRATCH) continue;
+    uint32_t bytes = constant_bytes(c->b);
+    if (c->b->space != KIR_SHARED || bytes == 0 ||
+        g->shared_bytes + bytes > CGC_SHARED_MOST) {
+      td_raise(g->task, TDSL_STATUS_LIMIT,
+               "kernel %s: %s is no shared memory of at most %d bytes",
+               g->kernel->name, c->b->name, CGC_SHARED_MOST);
+    }
+    c->place = CGC_SHARED;
+    g->shared_bytes += bytes;
+  }
+  g->workers = 1;
+}
+
 /* The smallest buffers go to shared memory: they are the ones met most often
  * for their size, and most of them fit. */
 void cgc_place_buffers(cgc_t *g) {
@@ -48,6 +67,10 @@ void cgc_place_buffers(cgc_t *g) {
   g->shared_bytes = 0;
   g->workers = THREADS;
   if (!g->is_warp) return;
+  if (g->warps > 0) {
+    place_shared(g);
+    return;
+  }
   for (;;) {
     cgc_buffer_t *best = NULL;
     uint32_t best_bytes = 0;
@@ -69,9 +92,10 @@ void cgc_place_buffers(cgc_t *g) {
   }
 }
 
-static uint64_t element_count(const kir_buffer_t *b, uint32_t rank) {
+static uint64_t element_count(const kir_buffer_t *b, uint32_t first,
+                              uint32_t rank) {
   uint64_t count = 1;
-  for (uint32_t d = 0; d < rank; d++) {
+  for (uint32_t d = first; d < rank; d++) {
     int64_t n = 0;
     (void)ix_is_const(b->dims[d], &n);
     count *= (uint64_t)n;
@@ -85,18 +109,25 @@ void cgc_declare_shared(cgc_t *g) {
     if (c->place != CGC_SHARED || !(c->is_read || c->is_written)) continue;
     uint32_t count =
         constant_bytes(c->b) / (uint32_t)td_dtype_bytes(c->b->dtype);
-    cg_line(&g->text, "__shared__ __align__(16) %s s%s[%u][%u];",
-            cgc_storage_type(g, c->b->dtype), c->name, g->workers, count);
+    const char *type = cgc_storage_type(g, c->b->dtype);
+    if (g->warps > 0) {
+      cg_line(&g->text, "__shared__ __align__(16) %s %s[%u];", type, c->name,
+              count);
+      continue;
+    }
+    cg_line(&g->text, "__shared__ __align__(16) %s s%s[%u][%u];", type,
+            c->name, g->workers, count);
   }
 }
 
 /* Variables of a thread that hold its part of a row buffer. */
-static uint64_t register_count(const cgc_t *g, const kir_buffer_t *b) {
-  if (b->rank == 0) return 1;
-  if (!g->is_warp) return element_count(b, b->rank);
+static uint64_t register_count(cgc_t *g, const kir_buffer_t *b) {
+  uint32_t first = cgc_buffer(g, b)->has_warps;
+  if (b->rank <= first) return 1;
+  if (!g->is_warp) return element_count(b, 0, b->rank);
   int64_t row = 1;
   (void)ix_is_const(b->dims[b->rank - 1], &row);
-  return element_count(b, b->rank - 1) *
+  return element_count(b, first, b->rank - 1) *
          (uint64_t)((row + g->width - 1) / g->width);
 }
 
@@ -118,6 +149,8 @@ void cgc_alloc(cgc_t *g, const kir_buffer_t *b) {
   if (!c->is_read && !c->is_written) return;
   if (c->place == CGC_REGS) {
     alloc_registers(g, c);
+  } else if (c->place == CGC_SHARED && g->warps > 0) {
+    return; /* declared at the top */
   } else if (c->place == CGC_SHARED) {
     cg_line(&g->text, "%s *const %s = s%s[threadIdx.y];", type, c->name,
             c->name);
@@ -161,13 +194,29 @@ static const char *step_in(cgc_t *g, const char *sum, const char *n,
   return F("(%s * %s + %s)", sum, n, s);
 }
 
-/* Row-major place of the first `count` subscripts. */
+/* Every place in it is an int. */
+static bool is_int_sized(const kir_buffer_t *b) {
+  int64_t count = 1;
+  for (uint32_t d = 0; d < b->rank; d++) {
+    int64_t lo, hi;
+    if (!ix_interval(b->dims[d], &lo, &hi) ||
+        __builtin_mul_overflow(count, hi, &count)) {
+      return false;
+    }
+  }
+  return count <= CGC_INT_MOST;
+}
+
+/* Row-major place of the first `count` subscripts, of a register buffer
+ * without the one that names the warp. */
 static const char *offset(cgc_t *g, const kir_buffer_t *b, uint32_t count,
                           kir_expr_t *const *subs) {
+  bool is_int = is_int_sized(b);
+  uint32_t first = cgc_buffer(g, b)->has_warps;
   const char *sum = "0";
   int64_t known = 0, n = 0; /* the place so far, as long as it is a number */
   bool is_known = true;
-  for (uint32_t d = 0; d < count; d++) {
+  for (uint32_t d = first; d < count; d++) {
     const cgc_trait_t *t = cgc_trait(g, subs[d]);
     is_known = is_known && t->is_const && ix_is_const(b->dims[d], &n) &&
                !__builtin_mul_overflow(known, n, &known) &&
@@ -177,7 +226,8 @@ static const char *offset(cgc_t *g, const kir_buffer_t *b, uint32_t count,
       continue;
     }
     const char *s = cgc_expr(g, subs[d]);
-    sum = d == 0 ? s : step_in(g, sum, cgc_poly(g, b->dims[d]), s);
+    if (!is_int && !is_zero(sum)) sum = F("(long long)%s", sum);
+    sum = d == first ? s : step_in(g, sum, cgc_poly(g, b->dims[d]), s);
   }
   return sum;
 }
@@ -221,6 +271,122 @@ void cgc_put_store(cgc_t *g, const kir_stmt_t *s, const char *value) {
                       ? cgc_rounded(g, b->dtype, value, type)
                       : cgc_encode(g, b->dtype, value, type);
   cg_line(&g->text, "%s = %s;", to, cgc_bare(g, v));
+}
+
+/* ---- neighbours at once ------------------------------------------------- */
+
+/* What holds n elements; they lie in words of 4 bytes or more. */
+static const char *vector_type(cgc_t *g, tdsl_dtype_t dtype, int64_t n) {
+  size_t bytes = td_dtype_bytes(dtype) * (size_t)n;
+  if (dtype == TDSL_DTYPE_F32) return n == 2 ? "float2" : "float4";
+  if (dtype == TDSL_DTYPE_F64) return "double2";
+  if (dtype == TDSL_DTYPE_I64) return "longlong2";
+  if (bytes == 16) return "uint4";
+  if (bytes == 8) return "uint2";
+  TD_CHECK(g->task, bytes == 4 || bytes == 2, "a copy of %zu bytes", bytes);
+  return bytes == 4 ? "unsigned" : "unsigned short";
+}
+
+static size_t word_bytes(tdsl_dtype_t dtype, int64_t n) {
+  size_t bytes = td_dtype_bytes(dtype);
+  if (bytes >= 4) return bytes;
+  return (size_t)n * bytes < 4 ? (size_t)n * bytes : 4;
+}
+
+/* Word of element i of a vector. */
+static const char *word_of(cgc_t *g, tdsl_dtype_t dtype, int64_t n,
+                           const char *vector, size_t word) {
+  size_t bytes = td_dtype_bytes(dtype) * (size_t)n;
+  if (bytes == word_bytes(dtype, n)) return vector;
+  return F("%s.%c", vector, "xyzw"[word]);
+}
+
+/* Element i of a vector, in the storage type. */
+static const char *take_element(cgc_t *g, tdsl_dtype_t dtype, int64_t n,
+                                const char *vector, int64_t i) {
+  size_t bytes = td_dtype_bytes(dtype), in_word = word_bytes(dtype, n) / bytes;
+  const char *word = word_of(g, dtype, n, vector, (size_t)i / in_word);
+  const char *type = cgc_storage_type(g, dtype);
+  size_t shift = (size_t)i % in_word * bytes * 8;
+  if (in_word == 1) return bytes == 4 && dtype == TDSL_DTYPE_I32
+                               ? F("((int)%s)", word)
+                               : word;
+  if (shift == 0) return F("((%s)%s)", type, word);
+  return F("((%s)(%s >> %zu))", type, word, shift);
+}
+
+static kir_expr_t **moved(cgc_t *g, const kir_buffer_t *b,
+                          kir_expr_t *const *subs, int64_t i) {
+  kir_expr_t **out = TD_NEW_ARRAY(g->arena, kir_expr_t *, b->rank);
+  for (uint32_t d = 0; d < b->rank; d++) out[d] = subs[d];
+  uint32_t along = kir_copy_dim(b);
+  out[along] = kir_add(g->arena, out[along],
+                       kir_const_i(g->arena, TDSL_DTYPE_I64, i));
+  return out;
+}
+
+/* A vector of what registers hold. */
+static const char *gather_vector(cgc_t *g, const kir_stmt_t *s,
+                                 const char *type) {
+  const kir_buffer_t *from = s->value->u.buffer;
+  tdsl_dtype_t dtype = from->dtype;
+  size_t bytes = td_dtype_bytes(dtype);
+  size_t in_word = word_bytes(dtype, s->step) / bytes;
+  const char *name = F("t%u", g->temps++);
+  cg_line(&g->text, "%s %s;", type, name);
+  for (int64_t i = 0; i < s->step; i += (int64_t)in_word) {
+    const char *word = NULL;
+    for (size_t k = 0; k < in_word; k++) {
+      kir_expr_t **subs = moved(g, from, s->value->args, i + (int64_t)k);
+      const char *v = cgc_element(g, from, from->rank, subs);
+      v = cgc_encode(g, dtype, v, kir_arithmetic(dtype));
+      if (in_word > 1) {
+        v = F("(unsigned)(%s)%s",
+              bytes == 1 ? "unsigned char" : "unsigned short", v);
+      }
+      if (k > 0) v = F("(%s) << %zu", v, k * bytes * 8);
+      word = word == NULL ? v : F("%s | %s", word, v);
+    }
+    cg_line(&g->text, "%s = %s;",
+            word_of(g, dtype, s->step, name, (size_t)i / in_word),
+            cgc_bare(g, word));
+  }
+  return name;
+}
+
+void cgc_put_copy(cgc_t *g, const kir_stmt_t *s) {
+  const kir_buffer_t *from = s->value->u.buffer, *to = s->buffer;
+  bool is_from = cgc_buffer(g, from)->place != CGC_REGS;
+  bool is_to = cgc_buffer(g, to)->place != CGC_REGS;
+  const char *type = vector_type(g, from->dtype, s->step);
+  const char *v = NULL;
+  if (is_from) {
+    v = F("*(const %s *)&%s", type,
+          cgc_element(g, from, from->rank, s->value->args));
+  } else if (is_to) {
+    v = gather_vector(g, s, type);
+  }
+  if (is_to) {
+    cg_line(&g->text, "*(%s *)&%s = %s;", type,
+            cgc_element(g, to, to->rank, s->subs), v);
+    return;
+  }
+  if (v != NULL) {
+    uint32_t n = g->temps++;
+    cg_line(&g->text, "const %s t%u = %s;", type, n, v);
+    v = F("t%u", n);
+  }
+  for (int64_t i = 0; i < s->step; i++) {
+    const char *e =
+        v != NULL
+            ? cgc_decode(g, from->dtype,
+                         take_element(g, from->dtype, s->step, v, i))
+            : cgc_element(g, from, from->rank,
+                          moved(g, from, s->value->args, i));
+    cg_line(&g->text, "%s = %s;",
+            cgc_element(g, to, to->rank, moved(g, to, s->subs, i)),
+            cgc_bare(g, e));
+  }
 }
 
 /* ---- folds --------------------------------------------------------------- */

@@ -64,11 +64,10 @@ const char *cgc_float(cgc_t *g, tdsl_dtype_t type, double v) {
   return type == TDSL_DTYPE_F32 ? float_f32(g, (float)v) : float_f64(g, v);
 }
 
-/* Constants of one operation have been folded, so that two int literals never
- * meet. */
+/* What is no int by cgc_is_int must not look like one. */
 const char *cgc_int(cgc_t *g, int64_t v) {
   if (v == INT64_MIN) return "(-9223372036854775807LL - 1)";
-  const char *suffix = v > INT32_MAX || v < -INT32_MAX ? "LL" : "";
+  const char *suffix = v > CGC_INT_MOST || v < -CGC_INT_MOST ? "LL" : "";
   if (v < 0) return F("(-%lld%s)", (long long)-v, suffix);
   return F("%lld%s", (long long)v, suffix);
 }
@@ -119,7 +118,7 @@ const char *cgc_poly(cgc_t *g, const ix_poly_t *p) {
   if (ix_is_const(p, &constant)) return cgc_int(g, constant);
   td_buf_t out;
   td_buf_init(&out, g->task);
-  bool is_sum = p->term_count > 1;
+  bool is_sum = p->term_count > 1, is_int = cgc_is_int_poly(p);
   for (uint32_t t = 0; t < p->term_count; t++) {
     const ix_term_t *term = &p->terms[t];
     int64_t c = term->coefficient;
@@ -127,13 +126,14 @@ const char *cgc_poly(cgc_t *g, const ix_poly_t *p) {
     if (t > 0) td_buf_puts(&out, minus ? " - " : " + ");
     if (minus) c = -c;
     bool is_one = c == 1 && term->atom_count > 0;
+    if (!is_int) td_buf_puts(&out, "(long long)");
     if (!is_one) td_buf_puts(&out, cgc_int(g, c));
     for (uint32_t i = 0; i < term->atom_count; i++) {
       if (i > 0 || !is_one) td_buf_puts(&out, " * ");
       td_buf_puts(&out, atom_text(g, term->atoms[i]));
     }
   }
-  bool is_name = !is_sum && p->terms[0].coefficient == 1 &&
+  bool is_name = !is_sum && is_int && p->terms[0].coefficient == 1 &&
                  p->terms[0].atom_count == 1;
   const char *text = td_buf_finish(&out, g->arena);
   return is_name ? text : F("(%s)", text);
@@ -178,8 +178,8 @@ const char *cgc_decode(cgc_t *g, tdsl_dtype_t dtype, const char *bits) {
       return F("%s(%s)", cgc_call(g, CGC_FROM_F8E4M3), bits);
     case TDSL_DTYPE_F8E5M2:
       return F("%s(%s)", cgc_call(g, CGC_FROM_F8E5M2), bits);
-    case TDSL_DTYPE_I32: case TDSL_DTYPE_I8: case TDSL_DTYPE_U8:
-      return F("((long long)%s)", bits);
+    case TDSL_DTYPE_I32: return F("((long long)%s)", bits);
+    case TDSL_DTYPE_I8: case TDSL_DTYPE_U8: return F("((int)%s)", bits);
     case TDSL_DTYPE_BOOL: return F("(%s != 0)", bits);
     case TDSL_DTYPE_UNSET: case TDSL_DTYPE_FORCE32: break;
   }

@@ -24,13 +24,14 @@ static cgc_buffer_t *add_buffer(cgc_t *g, const kir_buffer_t *b) {
   c->place = b->space == KIR_GLOBAL ? CGC_PARAM : CGC_REGS;
   c->name = b->space == KIR_GLOBAL ? cg_name(g->arena, "p", b->id, b->name)
                                    : cg_name(g->arena, "m", c->index, b->name);
+  c->has_warps = g->warps > 0 && !g->is_in_warp && b->space == KIR_REGISTER;
   td_map_put_u64(g->buffers, cgc_key(b), c);
   td_vec_push(g->arena, &g->buffer_list, c);
   return c;
 }
 
 static void note_row(cgc_t *g, cgc_buffer_t *c, kir_expr_t *const *subs) {
-  if (c->b->space == KIR_REGISTER && c->b->rank > 0 &&
+  if (c->b->space == KIR_REGISTER && c->b->rank > c->has_warps &&
       !cgc_is_own_lane(g, c->b, subs)) {
     c->is_exchanged = true;
   }
@@ -44,6 +45,7 @@ static void note_lanes(scan_t *s, int64_t lanes) {
 static void note_width(scan_t *s, const kir_buffer_t *b) {
   int64_t n = 0;
   if (b->space != KIR_REGISTER || b->rank == 0) return;
+  if (cgc_buffer(s->g, b)->has_warps && b->rank == 1) return;
   if (ix_is_const(b->dims[b->rank - 1], &n)) note_lanes(s, n);
 }
 
@@ -66,7 +68,8 @@ static bool is_needed(scan_t *s, const kir_stmt_t *stmt) {
     return s->last_uses[stmt->var->id] > 0 &&
            !(v->type == TDSL_DTYPE_I64 && cgc_trait(s->g, v)->is_const);
   }
-  return stmt->kind != KIR_STORE || stmt->buffer->space != KIR_REGISTER ||
+  bool is_store = stmt->kind == KIR_STORE || stmt->kind == KIR_COPY;
+  return !is_store || stmt->buffer->space != KIR_REGISTER ||
          cgc_buffer(s->g, stmt->buffer)->is_read;
 }
 
@@ -77,6 +80,7 @@ static void see_block(scan_t *s, const kir_block_t *block) {
   for (size_t i = 0; i < block->length; i++) {
     const kir_stmt_t *stmt = block->data[i];
     bool is_lane_loop = stmt->kind == KIR_LOOP && stmt->loop == KIR_LOOP_LANE;
+    bool is_warp_loop = stmt->kind == KIR_LOOP && stmt->loop == KIR_LOOP_WARP;
     if (stmt->var != NULL) {
       g->defs[stmt->var->id] = stmt;
       g->lane_lets[stmt->var->id] =
@@ -88,7 +92,7 @@ static void see_block(scan_t *s, const kir_block_t *block) {
     }
     if (stmt->buffer != NULL) {
       cgc_buffer_t *c = add_buffer(g, stmt->buffer);
-      if (stmt->kind == KIR_STORE) {
+      if (stmt->kind == KIR_STORE || stmt->kind == KIR_COPY) {
         c->is_written = true;
         note_width(s, stmt->buffer);
         note_row(g, c, stmt->subs);
@@ -106,7 +110,9 @@ static void see_block(scan_t *s, const kir_block_t *block) {
     for (uint32_t k = 0; k < kir_stmt_expr_count(stmt); k++) {
       kir_walk_into(&s->walker, kir_stmt_expr(stmt, k), see_expr, s);
     }
+    g->is_in_warp |= is_warp_loop;
     see_block(s, &stmt->body);
+    if (is_warp_loop) g->is_in_warp = false;
     see_block(s, &stmt->orelse);
     if (is_lane_loop) {
       g->lane_var = NULL;
@@ -117,6 +123,8 @@ static void see_block(scan_t *s, const kir_block_t *block) {
 
 void cgc_scan(cgc_t *g) {
   scan_t s = {.g = g};
+  g->warps = kir_warp_count(g->kernel);
+  g->is_in_warp = false;
   uint32_t n = g->kernel->var_count + 1;
   g->defs = TD_NEW_ARRAY(g->arena, const kir_stmt_t *, n);
   g->lane_lets = TD_NEW_ARRAY(g->arena, bool, n);
@@ -137,6 +145,6 @@ void cgc_scan(cgc_t *g) {
       c->reads = 0;
     }
   }
-  g->is_warp = s.has_lanes || s.has_folds;
-  g->width = !g->is_warp ? 1 : s.lanes <= CGC_HALF ? CGC_HALF : CGC_WARP;
+  g->is_warp = s.has_lanes || s.has_folds || g->warps > 0;
+  g->width = !g->is_warp ? 1 : g->warps == 0 && s.lanes <= CGC_HALF ? CGC_HALF : CGC_WARP;
 }

@@ -6,7 +6,10 @@
 
 /* Statements that unrolling may make of a loop nest: compiling takes longer
  * than their number grows. */
-enum { UNROLL_MOST = 512 };
+enum {
+  UNROLL_MOST = 512,
+  COPY_MOST = 64,    /* a serial loop of more stays one */
+};
 
 void cgc_begin_stmt(cgc_t *g, const kir_stmt_t *s) {
   enum { MOST = IX_MAX_RANK + 4 };
@@ -24,7 +27,8 @@ bool cgc_is_idle(cgc_t *g, const kir_stmt_t *s) {
            (s->value->type == TDSL_DTYPE_I64 &&
             cgc_trait(g, s->value)->is_const);
   }
-  return s->kind == KIR_STORE && s->buffer->space == KIR_REGISTER &&
+  return (s->kind == KIR_STORE || s->kind == KIR_COPY) &&
+         s->buffer->space == KIR_REGISTER &&
          !cgc_buffer(g, s->buffer)->is_read;
 }
 
@@ -35,7 +39,7 @@ static const char *name_var(cgc_t *g, const kir_var_t *v) {
 
 void cgc_let(cgc_t *g, const kir_stmt_t *s) {
   const char *v = cgc_expr(g, s->value);
-  cg_line(&g->text, "const %s %s = %s;", cgc_type(g, s->var->type),
+  cg_line(&g->text, "const %s %s = %s;", cgc_type_of(g, s->value),
           name_var(g, s->var), cgc_bare(g, v));
 }
 
@@ -46,7 +50,8 @@ static const char *fixed(cgc_t *g, const kir_expr_t *e) {
   const char *text = cgc_expr(g, e);
   if (strpbrk(text, " (") == NULL || cgc_trait(g, e)->is_const) return text;
   uint32_t n = g->temps++;
-  cg_line(&g->text, "const long long t%u = %s;", n, cgc_bare(g, text));
+  cg_line(&g->text, "const %s t%u = %s;", cgc_type_of(g, e), n,
+          cgc_bare(g, text));
   return F("t%u", n);
 }
 
@@ -88,20 +93,23 @@ static void counted_loop(cgc_t *g, const kir_stmt_t *s) {
    * the iteration before counts as well */
   cgc_touch_t *inside = cgc_touches(g);
   cgc_touch_stmt(g, s, inside);
-  cgc_sync_loop(g, inside);
+  cgc_touch_t *turn = cgc_touches(g);
+  cgc_touch_turn(g, &s->body, turn);
+  cgc_sync_loop(g, inside, turn);
   cgc_touch_t *pending = copy_of(g, g->pending);
   cgc_touch_t *carried = copy_of(g, g->carried);
+  uint64_t once = copies(&s->body);
   if (s->loop == KIR_LOOP_UNROLL) {
     uint64_t span = (uint64_t)(s->hi->u.i64 - s->lo->u.i64);
     uint64_t times = span / (uint64_t)s->step + 1;
-    if (times * copies(&s->body) <= UNROLL_MOST) {
-      cg_line(&g->text, "#pragma unroll");
-    }
+    if (times * once <= UNROLL_MOST) cg_line(&g->text, "#pragma unroll");
+  } else if (once > COPY_MOST) {
+    cg_line(&g->text, "#pragma unroll 1");
   }
   const char *step = s->step == 1 ? F("%s++", v)
                                   : F("%s += %s", v, cgc_int(g, s->step));
-  cg_open(&g->text, "for (long long %s = %s; %s < %s; %s) {", v, lo, v, hi,
-          step);
+  cg_open(&g->text, "for (%s %s = %s; %s < %s; %s) {",
+          cgc_type_of(g, kir_var_ref(g->arena, s->var)), v, lo, v, hi, step);
   cgc_block(g, &s->body);
   cg_close(&g->text, "}");
   if (is_entered(g, s)) return;
@@ -147,6 +155,25 @@ static void emit_store(cgc_t *g, const kir_stmt_t *s) {
   if (by_zero) cg_close(&g->text, "}");
 }
 
+static void emit_copy(cgc_t *g, const kir_stmt_t *s) {
+  cgc_touch_t *own = cgc_touches(g);
+  cgc_touch_own(g, s, own);
+  cgc_sync_before(g, own);
+  cgc_begin_stmt(g, s);
+  bool by_zero = g->is_warp && cgc_buffer(g, s->buffer)->place != CGC_REGS;
+  cg_open(&g->text, by_zero ? "if (lane == 0) {" : "{");
+  cgc_put_copy(g, s);
+  cg_close(&g->text, "}");
+}
+
+/* Each warp takes its own iteration. */
+static void warp_loop(cgc_t *g, const kir_stmt_t *s) {
+  g->var_names[s->var->id] = "warp";
+  cg_open(&g->text, "{");
+  cgc_block(g, &s->body);
+  cg_close(&g->text, "}");
+}
+
 static void emit_let(cgc_t *g, const kir_stmt_t *s) {
   cgc_touch_t *own = cgc_touches(g);
   cgc_touch_own(g, s, own);
@@ -160,6 +187,8 @@ static void emit_statement(cgc_t *g, const kir_stmt_t *s) {
     case KIR_LOOP:
       if (s->loop == KIR_LOOP_LANE) {
         cgc_lane_loop(g, s);
+      } else if (s->loop == KIR_LOOP_WARP) {
+        warp_loop(g, s);
       } else {
         TD_CHECK(g->task,
                  s->loop == KIR_LOOP_SERIAL || s->loop == KIR_LOOP_UNROLL,
@@ -170,6 +199,8 @@ static void emit_statement(cgc_t *g, const kir_stmt_t *s) {
     case KIR_IF: emit_if(g, s); return;
     case KIR_LET: emit_let(g, s); return;
     case KIR_STORE: emit_store(g, s); return;
+    case KIR_COPY: emit_copy(g, s); return;
+    case KIR_BARRIER: cgc_barrier(g); return;
     case KIR_ALLOC: cgc_alloc(g, s->buffer); return;
     case KIR_COMMENT: cg_comment(&g->text, td_str(s->text)); return;
     case KIR_KIND_COUNT: break;

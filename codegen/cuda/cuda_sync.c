@@ -43,7 +43,7 @@ void cgc_touch_expr(cgc_t *g, const kir_expr_t *e, uint8_t who,
 void cgc_touch_own(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out) {
   bool is_lanes = g->lanes > 0;
   uint8_t who = is_lanes ? 0 : CGC_BY_ANY;
-  bool is_store = s->kind == KIR_STORE &&
+  bool is_store = (s->kind == KIR_STORE || s->kind == KIR_COPY) &&
                   cgc_buffer(g, s->buffer)->place != CGC_REGS;
   if (is_store && !is_lanes) who = CGC_BY_ZERO;
   for (uint32_t i = 0; i < kir_stmt_expr_count(s); i++) {
@@ -53,6 +53,16 @@ void cgc_touch_own(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out) {
   const cgc_buffer_t *b = cgc_buffer(g, s->buffer);
   out[b->index].write |=
       is_lanes ? cgc_who(g, b->b, s->sub_count, s->subs) : CGC_BY_ZERO;
+}
+
+void cgc_touch_turn(cgc_t *g, const kir_block_t *body, cgc_touch_t *out) {
+  size_t first = 0;
+  for (size_t i = 0; i < body->length; i++) {
+    if (body->data[i]->kind == KIR_BARRIER) first = i + 1;
+  }
+  for (size_t i = first; i < body->length; i++) {
+    cgc_touch_stmt(g, body->data[i], out);
+  }
 }
 
 static void touch_block(cgc_t *g, const kir_block_t *block, cgc_touch_t *out) {
@@ -86,9 +96,12 @@ static bool is_apart(uint8_t a, uint8_t b) {
 bool cgc_conflict(const cgc_t *g, const cgc_touch_t *before,
                   const cgc_touch_t *after) {
   for (size_t i = 0; i < g->buffer_list.length; i++) {
+    /* of two stores to a shared element of a block with warp loops either
+     * may stay until a barrier */
+    bool is_free = g->warps > 0 && g->buffer_list.data[i]->place == CGC_SHARED;
     if (!is_apart(before[i].write, after[i].read) ||
         !is_apart(before[i].read, after[i].write) ||
-        !is_apart(before[i].write, after[i].write)) {
+        (!is_free && !is_apart(before[i].write, after[i].write))) {
       return true;
     }
   }
@@ -121,6 +134,13 @@ static void put_sync(cgc_t *g) {
   memset(g->carried, 0, bytes);
 }
 
+void cgc_barrier(cgc_t *g) {
+  size_t bytes = g->buffer_list.length * sizeof *g->pending;
+  cg_line(&g->text, "__syncthreads();");
+  memset(g->pending, 0, bytes);
+  memset(g->carried, 0, bytes);
+}
+
 void cgc_sync_before(cgc_t *g, const cgc_touch_t *next) {
   if (!g->is_warp) return;
   if (cgc_conflict(g, g->pending, next) || cgc_conflict(g, g->carried, next)) {
@@ -129,8 +149,9 @@ void cgc_sync_before(cgc_t *g, const cgc_touch_t *next) {
   cgc_add_touches(g, g->pending, next);
 }
 
-void cgc_sync_loop(cgc_t *g, const cgc_touch_t *inside) {
+void cgc_sync_loop(cgc_t *g, const cgc_touch_t *inside,
+                   const cgc_touch_t *turn) {
   if (!g->is_warp) return;
   if (cgc_conflict(g, g->pending, inside)) put_sync(g);
-  cgc_add_touches(g, g->carried, inside);
+  cgc_add_touches(g, g->carried, turn);
 }

@@ -82,7 +82,8 @@ static void put_card(cgc_t *g) {
                  bytes_text(g, true)));
   card_line(g, F("  blocks: %s; %s",
                  ix_text(g->arena, kir_block_count(k)),
-                 g->is_warp ? F("%s warp each, %u in a thread block",
+                 g->warps > 0 ? F("a thread block of %u warps each", g->warps)
+                 : g->is_warp ? F("%s warp each, %u in a thread block",
                                 g->width == CGC_WARP ? "one" : "half a",
                                 g->workers)
                             : "one thread each"));
@@ -97,6 +98,17 @@ static bool is_block_loop(const kir_block_t *block) {
          block->data[0]->loop == KIR_LOOP_BLOCK;
 }
 
+/* The number of a block iteration is an int. */
+static bool has_int_blocks(cgc_t *g) {
+  int64_t lo, hi;
+  const ix_poly_t *count = kir_block_count(g->kernel);
+  return ix_interval(count, &lo, &hi) && hi <= CGC_INT_MOST;
+}
+
+static const char *block_type(cgc_t *g) {
+  return has_int_blocks(g) ? "int" : "long long";
+}
+
 /* Variable of a block loop from `number`, which counts its iterations. */
 static void block_var(cgc_t *g, const kir_stmt_t *s, const char *number) {
   if (g->var_uses[s->var->id] == 0) return;
@@ -107,8 +119,10 @@ static void block_var(cgc_t *g, const kir_stmt_t *s, const char *number) {
   bool from_zero = strcmp(lo, "0") == 0;
   const char *name = cg_name(g->arena, "v", s->var->id, s->var->name);
   g->var_names[s->var->id] = name;
-  if (from_zero) cg_line(&g->text, "const long long %s = %s;", name, at);
-  else cg_line(&g->text, "const long long %s = %s + %s;", name, lo, at);
+  const char *type = cgc_type_of(g, kir_var_ref(g->arena, s->var));
+  if (strcmp(type, "int") == 0 && !has_int_blocks(g)) at = F("(int)(%s)", at);
+  if (from_zero) cg_line(&g->text, "const %s %s = %s;", type, name, at);
+  else cg_line(&g->text, "const %s %s = %s + %s;", type, name, lo, at);
 }
 
 static const char *trip_text(cgc_t *g, const kir_stmt_t *s) {
@@ -154,7 +168,8 @@ static const kir_block_t *block_vars(cgc_t *g) {
     }
     if (is_last) break;
     uint32_t n = g->temps++;
-    cg_line(&g->text, "const long long t%u = %s / %s;", n, rest, trips);
+    cg_line(&g->text, "const %s t%u = %s / %s;", block_type(g), n, rest,
+            trips);
     rest = F("t%u", n);
   }
   return body;
@@ -168,16 +183,22 @@ static void seed_pending(cgc_t *g, const kir_block_t *body) {
     cgc_touch_stmt(g, body->data[i], g->carried);
   }
   for (size_t i = 0; i < g->buffer_list.length; i++) {
-    if (g->buffer_list.data[i]->place != CGC_PARAM) continue;
+    /* blocks meet between iterations */
+    bool is_private = g->buffer_list.data[i]->place != CGC_PARAM;
+    if (is_private && g->warps == 0) continue;
     g->carried[i] = (cgc_touch_t){0, 0};
   }
 }
 
 /* ---- kernels ------------------------------------------------------------- */
 
+static uint32_t block_threads(const cgc_t *g) {
+  return g->warps > 0 ? g->warps * CGC_WARP : g->workers * g->width;
+}
+
 static void put_signature(cgc_t *g, const char *symbol) {
   const kir_kernel_t *k = g->kernel;
-  uint32_t threads = g->workers * g->width;
+  uint32_t threads = block_threads(g);
   cg_line(&g->text,
           "extern \"C\" __global__ void __launch_bounds__(%u) %s(", threads,
           symbol);
@@ -189,10 +210,13 @@ static void put_signature(cgc_t *g, const char *symbol) {
             cgc_buffer(g, b)->name);
   }
   for (uint32_t i = 0; i < k->dim_count; i++) {
-    cg_line(&g->text, "long long %s,", g->dim_names[i]);
+    const ix_poly_t *dim = ix_sym(k->pool, k->dims[i]);
+    cg_line(&g->text, "%s %s,", cgc_is_int_poly(dim) ? "int" : "long long",
+            g->dim_names[i]);
   }
   cg_line(&g->text, "unsigned char *scratch, long long scratch_stride,");
-  cg_line(&g->text, "long long workers, long long block_count) {");
+  cg_line(&g->text, "%s workers, %s block_count) {", block_type(g),
+          block_type(g));
   g->text.indent -= 1;
 }
 
@@ -201,12 +225,13 @@ static void put_body(cgc_t *g, td_buf_t *body) {
   uint32_t indent = g->text.indent;
   g->text.out = body;
   g->text.indent = 1;
-  cg_open(&g->text, "for (long long block = worker; block < block_count; "
-                    "block += workers) {");
+  cg_open(&g->text, "for (%s block = worker; block < block_count; "
+                    "block += workers) {", block_type(g));
   const kir_block_t *inner = block_vars(g);
   seed_pending(g, inner);
   g->text.loc = g->kernel->loc;
   cgc_block(g, inner);
+  if (g->warps > 0 && g->shared_bytes > 0) cgc_barrier(g);
   cg_close(&g->text, "}");
   g->text.indent = indent;
   g->text.out = before;
@@ -245,7 +270,7 @@ static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
   td_buf_t body;
   td_buf_init(&body, g->task);
   put_body(g, &body);
-  out->threads = g->workers * g->width;
+  out->threads = block_threads(g);
   out->workers = g->workers;
   out->shared_bytes = g->shared_bytes * (g->is_warp ? g->workers : 0);
   out->scratch_bytes = g->scratch_used;
@@ -256,17 +281,23 @@ static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
   g->text.loc = k->loc;
   put_signature(g, out->symbol);
   cgc_declare_shared(g);
-  if (g->is_warp) {
-    cg_line(&g->text, "const long long lane = threadIdx.x;");
+  if (g->warps > 0) {
+    cg_line(&g->text, "const int lane = threadIdx.x %% %u;", CGC_WARP);
+    cg_line(&g->text, "const int warp = threadIdx.x / %u;", CGC_WARP);
+  } else if (g->is_warp) {
+    cg_line(&g->text, "const int lane = threadIdx.x;");
   }
   if (g->has_mates) {
     cg_line(&g->text, "const unsigned mates = 0x%xu << (threadIdx.y %% %u * "
                       "%u);",
             (1u << g->width) - 1, CGC_WARP / g->width, g->width);
   }
-  cg_line(&g->text, "const long long worker = (long long)blockIdx.x * %u + "
-                    "threadIdx.y;",
-          g->workers);
+  if (g->warps > 0) {
+    cg_line(&g->text, "const %s worker = blockIdx.x;", block_type(g));
+  } else {
+    cg_line(&g->text, "const %s worker = (%s)blockIdx.x * %u + threadIdx.y;",
+            block_type(g), block_type(g), g->workers);
+  }
   cg_line(&g->text, "if (worker >= workers) return;");
   if (g->scratch_used->term_count > 0) {
     cg_line(&g->text, "unsigned char *const slab = scratch + worker * "

@@ -24,27 +24,6 @@
 
 /* ---- packing ------------------------------------------------------------ */
 
-typedef struct contiguity {
-  const tir_index_t *along;
-  uint32_t yes, no;
-} contiguity_t;
-
-static void count_contiguous(void *user, tir_expr_t *e) {
-  contiguity_t *c = user;
-  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
-  const tir_expr_t *last = e->args[e->arg_count - 1];
-  while (last->op == TIR_X_ADD || last->op == TIR_X_SUB) last = last->args[0];
-  bool is_along = last->op == TIR_X_INDEX && last->u.index == c->along;
-  c->yes += is_along;
-  c->no += !is_along;
-}
-
-static bool runs_along(product_t *p, tir_expr_t *e, const flat_group_t *g) {
-  contiguity_t c = {g->flat, 0, 0};
-  tir_walk(p->t->arena, e, count_contiguous, &c);
-  return c.yes > 0 && c.yes >= c.no;
-}
-
 static kir_expr_t *at_least_mask(tile_t *t, kir_expr_t *i, kir_expr_t *end) {
   return tile_less(t, i, end);
 }
@@ -62,9 +41,6 @@ static kir_block_t *lane_steps(tile_t *t, kir_block_t *block, const char *name,
   return inner;
 }
 
-static kir_expr_t *zero(product_t *p) {
-  return kir_const_f(p->t->arena, p->type, 0.0);
-}
 
 /* b into panels, lanes along n: one row of nr elements for each k. */
 static void pack_by_columns(product_t *p, kir_block_t *block,
@@ -82,7 +58,7 @@ static void pack_by_columns(product_t *p, kir_block_t *block,
   kir_expr_t *inside = tile_less(t, column, p->nh);
   kir_expr_t *v = kir_op(
       t->arena, KIR_X_SELECT, p->type, 3,
-      (kir_expr_t *[]){inside, tile_expr(t, p->b), zero(p)});
+      (kir_expr_t *[]){inside, tile_expr(t, p->b), contraction_zero(p)});
   tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j}, v);
 }
 
@@ -103,14 +79,14 @@ static void pack_by_depth(product_t *p, kir_block_t *block,
   tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j},
              tile_expr(t, p->b));
   lanes = lane_steps(t, &inside->orelse, "k", p->kh, &k);
-  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j}, zero(p));
+  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j}, contraction_zero(p));
 }
 
 static void copy_rows(product_t *p, kir_block_t *block) {
   tile_t *t = p->t;
   kir_expr_t *i, *k;
-  bool by_rows = p->m.count > 0 && !runs_along(p, p->a, &p->k) &&
-                 runs_along(p, p->a, &p->m);
+  bool by_rows = p->m.count > 0 && !contraction_runs_along(p, p->a, &p->k) &&
+                 contraction_runs_along(p, p->a, &p->m);
   kir_block_t *lanes;
   if (by_rows) {
     kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
@@ -161,7 +137,7 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
                kir_load(t->arena, p->tile, 2, at));
   }
   body = each_accumulator(p, first, rows, &r, &j);
-  tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j}, zero(p));
+  tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j}, contraction_zero(p));
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
                                  tile_int(t, 0), p->kh, 1, &k);
   body = each_accumulator(p, depth, rows, &r, &j);
@@ -217,52 +193,15 @@ static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
 
 /* ---- the epilogue ------------------------------------------------------- */
 
-static kir_expr_t *stored(tile_t *t, const tir_value_t *v, kir_expr_t *e) {
-  if (v->dtype == e->type) return e;
-  kir_expr_t *cast = kir_op(t->arena, KIR_X_CAST, tir_arithmetic(v->dtype), 1,
-                            (kir_expr_t *[]){e});
-  cast->u.to = v->dtype;
-  return cast;
-}
-
-static void store_escaping(product_t *p, kir_block_t *block,
-                           flat_group_t *const *groups, tir_node_t *n,
-                           kir_expr_t *v) {
-  tile_t *t = p->t;
-  const tir_value_t *out = n->outs[0];
-  if (!tile_escapes(t, out)) return;
-  tir_expr_t *subs[IX_MAX_RANK];
-  for (uint32_t i = 0; i < p->par; i++) {
-    /* the contraction's own indices, which the groups know */
-    subs[i] = tir_index_ref(t->arena, p->node->indices[i]);
-  }
-  tir_expr_t *place = tir_load(t->arena, out, p->par, subs);
-  kir_expr_t *element =
-      td_map_get_u64(&t->elements, (uint64_t)(uintptr_t)out);
-  if (element != NULL) {
-    td_map_put_u64(&t->elements, (uint64_t)(uintptr_t)out, NULL);
-  }
-  place = flat_rewrite(t, groups, 3, place);
-  kir_expr_t *load = tile_expr(t, place);
-  kir_buffer_t *b = (kir_buffer_t *)(uintptr_t)load->u.buffer;
-  b->is_read = false;
-  b->is_written = true;
-  tile_store(t, block, b, load->arg_count, load->args, v);
-}
-
-/* Epilogue maps have indices of their own, equal to the contraction's. */
-static tir_expr_t *adopt(product_t *p, tir_node_t *n, tir_expr_t *e) {
-  tile_t *t = p->t;
-  tir_expr_t *to[IX_MAX_RANK];
-  for (uint32_t i = 0; i < p->par; i++) {
-    to[i] = tir_index_ref(t->arena, p->node->indices[i]);
-  }
-  return tir_replace_indices(t->arena, e, p->par, n->indices, to);
+static void put_element(product_t *p, kir_block_t *block, kir_buffer_t *b,
+                        uint32_t count, kir_expr_t *const *subs,
+                        kir_expr_t *v, void *user) {
+  (void)user;
+  tile_store(p->t, block, b, count, subs, v);
 }
 
 static void epilogue(product_t *p, kir_block_t *block) {
   tile_t *t = p->t;
-  flat_group_t *groups[3] = {&p->m, &p->n, &p->k};
   kir_expr_t *i, *j;
   kir_block_t *rows = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
                                 tile_int(t, 0), p->mh, 1, &i);
@@ -274,47 +213,10 @@ static void epilogue(product_t *p, kir_block_t *block) {
   kir_expr_t *v =
       kir_load(t->arena, p->tile, 2, (kir_expr_t *[]){i, j});
   v->is_safe = true; /* scratch is as wide as the lanes */
-  if (p->has_guard) {
-    tir_expr_t *guard = flat_rewrite(t, groups, 3, p->node->guard);
-    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
-               (kir_expr_t *[]){tile_expr(t, guard), v, zero(p)});
-  }
-  store_escaping(p, lanes, groups, p->node, v);
-  tile_set_element(t, p->node->outs[0], stored(t, p->node->outs[0], v));
-  for (uint32_t k = 1; k < t->node_count; k++) {
-    tir_node_t *n = t->nodes[k];
-    tir_expr_t *body = flat_rewrite(t, groups, 3, adopt(p, n, n->body));
-    kir_expr_t *e = tile_expr(t, body);
-    store_escaping(p, lanes, groups, n, e);
-    tile_set_element(t, n->outs[0], stored(t, n->outs[0], e));
-  }
+  contraction_finish(p, lanes, v, put_element, NULL);
 }
 
 /* ---- the kernel --------------------------------------------------------- */
-
-static kir_expr_t *part(product_t *p, kir_expr_t *from, const ix_poly_t *extent,
-                        int64_t size) {
-  tile_t *t = p->t;
-  int64_t constant;
-  if (ix_is_const(extent, &constant) && constant <= size) {
-    return tile_int(t, constant);
-  }
-  kir_expr_t *left =
-      tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, tile_dim(t, extent), from);
-  return tile_min(t, left, tile_int(t, size));
-}
-
-static kir_expr_t *name_it(product_t *p, kir_block_t *block, const char *name,
-                           kir_expr_t *e) {
-  tile_t *t = p->t;
-  if (e->op == KIR_X_CONST) return e;
-  kir_stmt_t *let = TD_NEW(t->arena, kir_stmt_t);
-  let->kind = KIR_LET;
-  let->var = kir_var_create(t->kernel, name, TDSL_DTYPE_I64);
-  let->value = e;
-  tile_push(t, block, let);
-  return kir_var_ref(t->arena, let->var);
-}
 
 /* A sum over nothing is zero: no depth block will say so. */
 static void clear_if_empty(product_t *p, kir_block_t *block) {
@@ -328,24 +230,14 @@ static void clear_if_empty(product_t *p, kir_block_t *block) {
   kir_block_t *rows = tile_loop(t, &empty->body, KIR_LOOP_SERIAL, "i",
                                 tile_int(t, 0), p->mh, 1, &i);
   kir_block_t *lanes = lane_steps(t, rows, "j", p->nh, &j);
-  tile_store(t, lanes, p->tile, 2, (kir_expr_t *[]){i, j}, zero(p));
+  tile_store(t, lanes, p->tile, 2, (kir_expr_t *[]){i, j}, contraction_zero(p));
 }
 
 static void build(product_t *p) {
   tile_t *t = p->t;
   ix_pool_t *pool = t->module->pool;
   kir_block_t *block = &t->kernel->body;
-  for (uint32_t i = 0; i < p->batch.count; i++) {
-    const tir_index_t *index = p->batch.members[i];
-    kir_expr_t *v;
-    block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
-                      tile_dim(t, index->extent), 1, &v);
-    tile_set_index(t, index, v);
-  }
-  block = tile_loop(t, block, KIR_LOOP_BLOCK, "mb", tile_int(t, 0),
-                    tile_dim(t, p->m.extent), p->mc, &p->mb);
-  block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
-                    tile_dim(t, p->n.extent), p->nc, &p->nb);
+  block = contraction_grid(p, block);
   const ix_poly_t *panel_dims[3] = {ix_const(pool, p->nc / p->nr),
                                     ix_const(pool, p->kc),
                                     ix_const(pool, p->nr)};
@@ -360,21 +252,21 @@ static void build(product_t *p) {
                          panel_dims);
   p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
   p->tile = tile_alloc(t, block, "tile", p->type, KIR_LOCAL, 2, tile_dims);
-  p->mh = name_it(p, block, "mh", part(p, p->mb, p->m.extent, p->mc));
-  p->nh = name_it(p, block, "nh", part(p, p->nb, p->n.extent, p->nc));
+  p->mh = contraction_name(p, block, "mh", contraction_part(p, p->mb, p->m.extent, p->mc));
+  p->nh = contraction_name(p, block, "nh", contraction_part(p, p->nb, p->n.extent, p->nc));
   kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, p->nr - 1));
-  kir_expr_t *panel_count = name_it(
+  kir_expr_t *panel_count = contraction_name(
       p, block, "np",
       tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up, tile_int(t, p->nr)));
   clear_if_empty(p, block);
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "kb",
                                  tile_int(t, 0), tile_dim(t, p->k.extent),
                                  p->kc, &p->kb);
-  p->kh = name_it(p, depth, "kh", part(p, p->kb, p->k.extent, p->kc));
+  p->kh = contraction_name(p, depth, "kh", contraction_part(p, p->kb, p->k.extent, p->kc));
   kir_expr_t *panel;
   kir_block_t *packing = tile_loop(t, depth, KIR_LOOP_SERIAL, "p",
                                    tile_int(t, 0), panel_count, 1, &panel);
-  if (runs_along(p, p->b, &p->k) && !runs_along(p, p->b, &p->n)) {
+  if (contraction_runs_along(p, p->b, &p->k) && !contraction_runs_along(p, p->b, &p->n)) {
     pack_by_depth(p, packing, panel);
   } else {
     pack_by_columns(p, packing, panel);
@@ -410,13 +302,19 @@ bool tile_lower_contraction(tile_t *t) {
   }
   p.type = p.node->body->type;
   if (!contraction_analyse(&p)) return false;
-  contraction_choose_sizes(&p);
+  bool is_simt = t->target->warp > 0;
+  if (!is_simt) contraction_choose_sizes(&p);
   flat_finish(t, &p.m, "m");
   flat_finish(t, &p.n, "n");
   flat_finish(t, &p.k, "k");
   flat_group_t *groups[3] = {&p.m, &p.n, &p.k};
   p.a = flat_rewrite(t, groups, 3, p.a);
   p.b = flat_rewrite(t, groups, 3, p.b);
+  contraction_prepare(&p);
+  if (is_simt) {
+    contraction_build_simt(&p);
+    return true;
+  }
   describe(&p);
   build(&p);
   return true;

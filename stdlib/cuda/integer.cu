@@ -30,26 +30,32 @@ __device__ __forceinline__ long long td_abs(long long a) {
   return a < 0 ? td_neg(a) : a;
 }
 
+// Operands are int or long long; the result is the wider one.
+
 //: td_min
-__device__ __forceinline__ long long td_min(long long a, long long b) {
+template <class A, class B>
+__device__ __forceinline__ auto td_min(A a, B b) -> decltype(a + b) {
   return a < b ? a : b;
 }
 
 //: td_max
-__device__ __forceinline__ long long td_max(long long a, long long b) {
+template <class A, class B>
+__device__ __forceinline__ auto td_max(A a, B b) -> decltype(a + b) {
   return a > b ? a : b;
 }
 
 //: td_div
 // The floor of a / b; by zero: no particular value.
-__device__ __forceinline__ long long td_div(long long a, long long b) {
-  long long q = a / b, r = a % b;
+template <class A, class B>
+__device__ __forceinline__ auto td_div(A a, B b) -> decltype(a + b) {
+  decltype(a + b) q = a / b, r = a % b;
   return r != 0 && (r ^ b) < 0 ? q - 1 : q;
 }
 
 //: td_mod
-__device__ __forceinline__ long long td_mod(long long a, long long b) {
-  long long r = a % b;
+template <class A, class B>
+__device__ __forceinline__ auto td_mod(A a, B b) -> decltype(a + b) {
+  decltype(a + b) r = a % b;
   return r != 0 && (r ^ b) < 0 ? r + b : r;
 }
 

@@ -1,0 +1,155 @@
+/* contraction_ends.c: what all forms of a matrix product share: the grid of
+ * its tiles, and what is done with a sum that is complete. */
+#include "passes/tile/contraction.h"
+
+#include "ir/expr.h"
+
+kir_expr_t *contraction_zero(product_t *p) {
+  return kir_const_f(p->t->arena, p->type, 0.0);
+}
+
+/* ---- along memory -------------------------------------------------------- */
+
+typedef struct contiguity {
+  const tir_index_t *along;
+  uint32_t yes, no;
+} contiguity_t;
+
+static void count_contiguous(void *user, tir_expr_t *e) {
+  contiguity_t *c = user;
+  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
+  const tir_expr_t *last = e->args[e->arg_count - 1];
+  while (last->op == TIR_X_ADD || last->op == TIR_X_SUB) last = last->args[0];
+  bool is_along = last->op == TIR_X_INDEX && last->u.index == c->along;
+  c->yes += is_along;
+  c->no += !is_along;
+}
+
+bool contraction_runs_along(product_t *p, tir_expr_t *e,
+                            const flat_group_t *g) {
+  contiguity_t c = {g->flat, 0, 0};
+  tir_walk(p->t->arena, e, count_contiguous, &c);
+  return c.yes > 0 && c.yes >= c.no;
+}
+
+/* ---- tiles --------------------------------------------------------------- */
+
+/* Batches, rows, columns: columns move fastest. */
+kir_block_t *contraction_grid(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  for (uint32_t i = 0; i < p->batch.count; i++) {
+    const tir_index_t *index = p->batch.members[i];
+    kir_expr_t *v;
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
+                      tile_dim(t, index->extent), 1, &v);
+    tile_set_index(t, index, v);
+  }
+  block = tile_loop(t, block, KIR_LOOP_BLOCK, "mb", tile_int(t, 0),
+                    tile_dim(t, p->m.extent), p->mc, &p->mb);
+  return tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
+                   tile_dim(t, p->n.extent), p->nc, &p->nb);
+}
+
+kir_expr_t *contraction_part(product_t *p, kir_expr_t *from,
+                             const ix_poly_t *extent, int64_t size) {
+  tile_t *t = p->t;
+  int64_t constant;
+  if (ix_is_const(extent, &constant) && constant <= size) {
+    return tile_int(t, constant);
+  }
+  kir_expr_t *left =
+      tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, tile_dim(t, extent), from);
+  return tile_min(t, left, tile_int(t, size));
+}
+
+kir_expr_t *contraction_name(product_t *p, kir_block_t *block,
+                             const char *name, kir_expr_t *e) {
+  tile_t *t = p->t;
+  if (e->op == KIR_X_CONST) return e;
+  kir_stmt_t *let = TD_NEW(t->arena, kir_stmt_t);
+  let->kind = KIR_LET;
+  let->var = kir_var_create(t->kernel, name, TDSL_DTYPE_I64);
+  let->value = e;
+  tile_push(t, block, let);
+  return kir_var_ref(t->arena, let->var);
+}
+
+/* ---- the epilogue -------------------------------------------------------- */
+
+static kir_expr_t *stored(tile_t *t, const tir_value_t *v, kir_expr_t *e) {
+  if (v->dtype == e->type) return e;
+  kir_expr_t *cast = kir_op(t->arena, KIR_X_CAST, tir_arithmetic(v->dtype), 1,
+                            (kir_expr_t *[]){e});
+  cast->u.to = v->dtype;
+  return cast;
+}
+
+/* Epilogue maps have indices of their own, equal to the contraction's. */
+static tir_expr_t *adopt(product_t *p, tir_node_t *n, tir_expr_t *e) {
+  tile_t *t = p->t;
+  tir_expr_t *to[IX_MAX_RANK];
+  for (uint32_t i = 0; i < p->par; i++) {
+    to[i] = tir_index_ref(t->arena, p->node->indices[i]);
+  }
+  return tir_replace_indices(t->arena, e, p->par, n->indices, to);
+}
+
+/* Values of the group are elements while bodies are rewritten, or loads of
+ * them would become views of memory; what is stored is memory. */
+void contraction_prepare(product_t *p) {
+  tile_t *t = p->t;
+  flat_group_t *groups[3] = {&p->m, &p->n, &p->k};
+  TD_CHECK(t->task, t->node_count <= CONTRACTION_NODES, "%u nodes",
+           t->node_count);
+  if (p->has_guard) {
+    p->guard = flat_rewrite(t, groups, 3, p->node->guard);
+  }
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_value_t *out = t->nodes[k]->outs[0];
+    if (!tile_escapes(t, out)) continue;
+    tir_expr_t *subs[IX_MAX_RANK];
+    for (uint32_t i = 0; i < p->par; i++) {
+      /* the contraction's own indices, which the groups know */
+      subs[i] = tir_index_ref(t->arena, p->node->indices[i]);
+    }
+    p->places[k] =
+        flat_rewrite(t, groups, 3, tir_load(t->arena, out, p->par, subs));
+  }
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    tile_set_element(t, t->nodes[k]->outs[0], contraction_zero(p));
+  }
+  for (uint32_t k = 1; k < t->node_count; k++) {
+    tir_node_t *n = t->nodes[k];
+    p->tails[k] = flat_rewrite(t, groups, 3, adopt(p, n, n->body));
+  }
+}
+
+static void store_escaping(product_t *p, kir_block_t *block, uint32_t k,
+                           kir_expr_t *v, contraction_store_fn store,
+                           void *user) {
+  tile_t *t = p->t;
+  if (p->places[k] == NULL) return;
+  tile_set_element(t, p->places[k]->u.value, NULL);
+  kir_expr_t *load = tile_expr(t, p->places[k]);
+  kir_buffer_t *b = (kir_buffer_t *)(uintptr_t)load->u.buffer;
+  b->is_read = false;
+  b->is_written = true;
+  store(p, block, b, load->arg_count, load->args, v, user);
+}
+
+void contraction_finish(product_t *p, kir_block_t *block, kir_expr_t *sum,
+                        contraction_store_fn store, void *user) {
+  tile_t *t = p->t;
+  kir_expr_t *v = sum;
+  if (p->guard != NULL) {
+    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
+               (kir_expr_t *[]){tile_expr(t, p->guard), v,
+                                contraction_zero(p)});
+  }
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_value_t *out = t->nodes[k]->outs[0];
+    if (k > 0) v = tile_expr(t, p->tails[k]);
+    store_escaping(p, block, k, v, store, user);
+    tile_set_element(t, out, stored(t, out, v));
+  }
+}

@@ -1,0 +1,700 @@
+/* contraction_simt.c: matrix products by blocks of warps.
+ *
+ *   out[batch.., m, n] =
+ *       epilogue(sum over k of a(batch, m, k) * b(batch, k, n))
+ *
+ * A block iteration makes a tile of mc x nc with warps side by side, and each
+ * lane of a warp rows x columns of it in registers:
+ *
+ *   bring the first kc of the depth
+ *   for each kc of the depth:
+ *     fetch the next kc from memory into registers
+ *     fma over this kc out of shared memory
+ *     put what was fetched into the other half of shared memory; barrier
+ *   epilogue, by way of shared memory so that lanes run along rows of memory
+ *
+ * Both operands lie in shared memory with the depth as the outer dim: groups
+ * of `v` places of the depth, in each the rows (columns) of one place after
+ * the other, and a gap behind the group:
+ *
+ *   place(k, i) = (k / v) * (v * size + GAP) + (k % v) * size + i
+ *
+ * 1. A lane that fetches v neighbours of the depth stores them to v rows; its
+ *    mates store to i .. i + 7 of kc / v groups: with GAP = 8 words the 32
+ *    words lie in 32 banks.
+ * 2. A lane that multiplies reads v neighbours along i at a time; lanes of
+ *    one row of lanes read the same ones, the others neighbours of those.
+ * 3. Every accumulator adds its products in index order, one rounding each
+ *    (plan SERIAL), and only those that are there: neither the tile nor the
+ *    number of rows changes a bit. */
+#include "passes/tile/contraction.h"
+
+#include "ir/expr.h"
+#include "passes/tile/tile_wide.h"
+#include "runtime/base/num.h"
+
+enum {
+  WARP = 32,
+  GAP = 8,
+  LONG_TAIL = 48,   /* operations of an epilogue that is written out once */
+};
+
+/* warps along m and n, lanes of a warp along m and n, rows and columns of a
+ * lane, depth at a time; ordered from large to small */
+typedef struct shape {
+  int64_t warps_m, warps_n, lanes_m, lanes_n, rows, columns, depth;
+} shape_t;
+
+static const shape_t shapes[] = {
+    {2, 2, 8, 4, 8, 16, 16}, /* 128 x 128 */
+    {2, 2, 8, 4, 4, 8, 16},  /* 64 x 64 */
+    {4, 1, 8, 4, 4, 8, 16},  /* 128 x 32: few columns */
+    {2, 2, 4, 8, 4, 2, 16},  /* 32 x 32: little of both */
+    {1, 4, 4, 8, 4, 4, 16},  /* 16 x 128: few rows */
+    {1, 4, 1, 32, 4, 1, 32}, /* 4 x 128 */
+    {1, 4, 1, 32, 1, 1, 32}, /* 1 x 128 */
+};
+enum { LARGE, MIDDLE, TALL, SMALL, FLAT, THIN, LINE }; /* ORDER shapes */
+
+/* One operand on its way to shared memory. */
+typedef struct operand {
+  tir_expr_t *e;
+  const flat_group_t *outer;  /* m or n */
+  kir_expr_t *base;           /* of the tile */
+  int64_t size;               /* rows (columns) of the tile */
+  bool is_deep;               /* neighbours along k, not along the outer one */
+  int64_t groups, slots;      /* of v elements in all; of a thread */
+  int64_t at, half;           /* in shared memory: start, distance of halves */
+  tile_wides_t wides;
+  kir_buffer_t *stage;        /* REGISTER [warps, slots, v, lanes] */
+} operand_t;
+
+typedef struct simt {
+  product_t *p;
+  tile_t *t;
+  shape_t shape;
+  int64_t warps, v;           /* v: neighbours of 16 bytes */
+  operand_t a, b;
+  kir_buffer_t *shared, *acc;
+  int64_t stride;             /* epilogue: columns of a row in shared memory */
+} simt_t;
+
+/* ---- small expressions --------------------------------------------------- */
+
+static kir_expr_t *add(simt_t *s, kir_expr_t *a, kir_expr_t *b) {
+  return kir_add(s->t->arena, a, b);
+}
+
+static kir_expr_t *times(simt_t *s, kir_expr_t *a, int64_t n) {
+  return kir_mul(s->t->arena, a, tile_int(s->t, n));
+}
+
+static kir_expr_t *quotient(simt_t *s, kir_expr_t *a, int64_t n) {
+  if (n == 1) return a;
+  if (a->op == KIR_X_CONST) return tile_int(s->t, a->u.i64 / n);
+  return tile_op2(s->t, KIR_X_DIV, TDSL_DTYPE_I64, a, tile_int(s->t, n));
+}
+
+static kir_expr_t *rest(simt_t *s, kir_expr_t *a, int64_t n) {
+  if (n == 1) return tile_int(s->t, 0);
+  if (a->op == KIR_X_CONST) return tile_int(s->t, a->u.i64 % n);
+  return tile_op2(s->t, KIR_X_MOD, TDSL_DTYPE_I64, a, tile_int(s->t, n));
+}
+
+static kir_expr_t *both(simt_t *s, kir_expr_t *a, kir_expr_t *b) {
+  if (a == NULL || b == NULL) return a == NULL ? b : a;
+  return tile_op2(s->t, KIR_X_AND, TDSL_DTYPE_BOOL, a, b);
+}
+
+static kir_block_t *warp_loop(simt_t *s, kir_block_t *block, kir_expr_t **w) {
+  return tile_loop(s->t, block, KIR_LOOP_WARP, "warp", tile_int(s->t, 0),
+                   tile_int(s->t, s->warps), 1, w);
+}
+
+static kir_block_t *unroll(simt_t *s, kir_block_t *block, const char *name,
+                           int64_t n, kir_expr_t **v) {
+  if (n == 1) {
+    *v = tile_int(s->t, 0);
+    return block;
+  }
+  return tile_loop(s->t, block, KIR_LOOP_UNROLL, name, tile_int(s->t, 0),
+                   tile_int(s->t, n), 1, v);
+}
+
+/* All lanes of a warp; the loop itself for its mask. */
+static kir_block_t *lanes(simt_t *s, kir_block_t *block, kir_expr_t **l,
+                          kir_stmt_t **loop) {
+  kir_block_t *body =
+      tile_loop(s->t, block, KIR_LOOP_LANE, "l", tile_int(s->t, 0),
+                tile_int(s->t, WARP), 1, l);
+  if (loop != NULL) *loop = td_vec_last(block);
+  return body;
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
+static int64_t blocks_of(const product_t *p, const shape_t *s, int64_t m,
+                         int64_t n) {
+  int64_t mc = s->warps_m * s->lanes_m * s->rows;
+  int64_t nc = s->warps_n * s->lanes_n * s->columns;
+  int64_t batch = 1;
+  for (uint32_t i = 0; i < p->batch.count; i++) {
+    int64_t extent = contraction_upper(p->batch.members[i]->extent);
+    if (__builtin_mul_overflow(batch, extent, &batch)) return INT64_MAX;
+  }
+  int64_t rows = (m - 1) / mc + 1, columns = (n - 1) / nc + 1, all;
+  if (__builtin_mul_overflow(rows, columns, &all) ||
+      __builtin_mul_overflow(all, batch, &all)) {
+    return INT64_MAX;
+  }
+  return all;
+}
+
+/* The largest tile that is filled and leaves enough blocks for the device. */
+static shape_t choose_shape(const product_t *p, const ir_target_t *target) {
+  int64_t m = contraction_upper(p->m.extent);
+  int64_t n = contraction_upper(p->n.extent);
+  int kind = MIDDLE;
+  if (m < 1) m = 1;
+  if (n < 1) n = 1;
+  bool is_wide = p->type == TDSL_DTYPE_F64;
+  if (m <= 2) {
+    kind = LINE;
+  } else if (m <= 8) {
+    kind = THIN;
+  } else if (m <= 16) {
+    kind = FLAT;
+  } else if (n <= 32) {
+    kind = m <= 32 ? SMALL : TALL;
+  } else if (m <= 32) {
+    kind = n <= 64 ? SMALL : FLAT;
+  } else if (!is_wide && m > 64 && n > 64 &&
+             blocks_of(p, &shapes[LARGE], m, n) >= target->sms) {
+    kind = LARGE;
+  }
+  shape_t shape = shapes[kind];
+  if (is_wide) shape.depth = 16;
+  return shape;
+}
+
+static void set_operand(simt_t *s, operand_t *o, tir_expr_t *e,
+                        const flat_group_t *outer, kir_expr_t *base,
+                        int64_t size) {
+  product_t *p = s->p;
+  int64_t threads = s->warps * WARP;
+  o->e = e;
+  o->outer = outer;
+  o->base = base;
+  o->size = size;
+  bool is_along = outer->count > 0 && contraction_runs_along(p, e, outer);
+  o->is_deep = size % s->v != 0 || !is_along ||
+               contraction_runs_along(p, e, &p->k);
+  o->groups = size * s->shape.depth / s->v;
+  o->slots = (o->groups + threads - 1) / threads;
+  o->half = s->shape.depth / s->v * (s->v * size + GAP);
+  o->wides = (tile_wides_t){.index = o->is_deep ? p->k.flat : outer->flat,
+                            .n = s->v};
+  const ix_poly_t *extent = o->is_deep ? p->k.extent : outer->extent;
+  if (tile_is_multiple(extent, s->v)) tile_wide_find(s->t, &o->wides, e);
+}
+
+static void alloc_operand(simt_t *s, operand_t *o, const char *name,
+                          kir_block_t *block) {
+  ix_pool_t *pool = s->t->module->pool;
+  int64_t lead[2] = {s->warps, o->slots};
+  const ix_poly_t *dims[4] = {ix_const(pool, s->warps),
+                              ix_const(pool, o->slots), ix_const(pool, s->v),
+                              ix_const(pool, WARP)};
+  tile_wide_alloc(s->t, &o->wides, block, 2, lead);
+  o->stage = tile_alloc(s->t, block, name, s->p->type, KIR_REGISTER, 4, dims);
+}
+
+/* ---- from memory to shared memory ---------------------------------------- */
+
+/* A group of v elements of one operand, as a lane sees it. */
+typedef struct slot {
+  kir_expr_t *w, *u, *l;
+  kir_expr_t *outer, *k;      /* of element 0, in the tile */
+  kir_expr_t *is_there;       /* the slot is one at all; NULL: always */
+} slot_t;
+
+static void find_slot(simt_t *s, const operand_t *o, slot_t *at) {
+  int64_t threads = s->warps * WARP;
+  kir_expr_t *number = add(s, times(s, at->u, threads),
+                           add(s, times(s, at->w, WARP), at->l));
+  at->is_there = NULL;
+  if (o->groups % threads != 0) {
+    at->is_there = tile_less(s->t, number, tile_int(s->t, o->groups));
+  }
+  if (o->is_deep) {
+    int64_t across = s->shape.depth / s->v;
+    at->k = times(s, rest(s, number, across), s->v);
+    at->outer = quotient(s, number, across);
+  } else {
+    int64_t across = o->size / s->v;
+    at->outer = times(s, rest(s, number, across), s->v);
+    at->k = quotient(s, number, across);
+  }
+}
+
+/* i < extent, for a tile of `size` from a multiple of it on; NULL: always. */
+static kir_expr_t *is_below(simt_t *s, kir_expr_t *i, const ix_poly_t *extent,
+                            int64_t size) {
+  if (tile_is_multiple(extent, size)) return NULL;
+  return tile_less(s->t, i, tile_dim(s->t, extent));
+}
+
+/* Sets the operand's indices to element v of a slot; whether it is one, NULL:
+ * always. */
+static kir_expr_t *set_element(simt_t *s, const operand_t *o,
+                               const slot_t *at, kir_expr_t *kb,
+                               kir_expr_t *v) {
+  kir_expr_t *outer = add(s, o->base, at->outer), *k = add(s, kb, at->k);
+  kir_expr_t **moving = o->is_deep ? &k : &outer;
+  kir_expr_t *first[2] = {outer, k};
+  *moving = add(s, *moving, v);
+  if (o->outer->count > 0) tile_set_index(s->t, o->outer->flat, outer);
+  tile_set_index(s->t, s->p->k.flat, k);
+  /* with all v neighbours inside, or none, it is the same for all */
+  bool is_wide = o->wides.loads.length > 0;
+  kir_expr_t *is_in = is_below(s, is_wide ? first[1] : k, s->p->k.extent,
+                               s->shape.depth);
+  if (o->outer->count > 0) {
+    is_in = both(s, is_below(s, is_wide ? first[0] : outer, o->outer->extent,
+                             o->size),
+                 is_in);
+  }
+  return both(s, at->is_there, is_in);
+}
+
+static kir_expr_t *value_at(simt_t *s, const operand_t *o, const slot_t *at,
+                            kir_expr_t *kb, kir_expr_t *v) {
+  kir_expr_t *is_in = set_element(s, o, at, kb, v);
+  kir_expr_t *value = tile_expr(s->t, o->e);
+  if (is_in == NULL) return value;
+  kir_expr_t *args[3] = {is_in, value, contraction_zero(s->p)};
+  return kir_op(s->t->arena, KIR_X_SELECT, s->p->type, 3, args);
+}
+
+/* Starts what takes long: loads from memory. */
+static void fetch(simt_t *s, operand_t *o, kir_block_t *block,
+                  kir_expr_t *kb) {
+  slot_t at;
+  bool is_wide = o->wides.loads.length > 0;
+  block = warp_loop(s, block, &at.w);
+  block = unroll(s, block, "u", o->slots, &at.u);
+  if (is_wide) {
+    kir_stmt_t *loop;
+    kir_block_t *body = lanes(s, block, &at.l, &loop);
+    find_slot(s, o, &at);
+    loop->mask = set_element(s, o, &at, kb, tile_int(s->t, 0));
+    tile_wide_load(s->t, &o->wides, body, (kir_expr_t *[]){at.w, at.u}, at.l);
+    return;
+  }
+  kir_expr_t *v;
+  block = unroll(s, block, "v", s->v, &v);
+  kir_block_t *body = lanes(s, block, &at.l, NULL);
+  find_slot(s, o, &at);
+  kir_expr_t *subs[4] = {at.w, at.u, v, at.l};
+  tile_store(s->t, body, o->stage, 4, subs, value_at(s, o, &at, kb, v));
+}
+
+static kir_expr_t *shared_place(simt_t *s, const operand_t *o,
+                                kir_expr_t *half, kir_expr_t *group,
+                                kir_expr_t *in_group, kir_expr_t *i) {
+  kir_expr_t *start = add(s, times(s, half, o->half), tile_int(s->t, o->at));
+  kir_expr_t *row = add(s, times(s, group, s->v * o->size + GAP),
+                        times(s, in_group, o->size));
+  return add(s, add(s, start, row), i);
+}
+
+/* What was fetched goes into a half of shared memory. */
+static void put(simt_t *s, operand_t *o, kir_block_t *block, kir_expr_t *kb,
+                kir_expr_t *half) {
+  slot_t at;
+  bool is_wide = o->wides.loads.length > 0;
+  kir_expr_t *v;
+  block = warp_loop(s, block, &at.w);
+  block = unroll(s, block, "u", o->slots, &at.u);
+  if (is_wide) {
+    kir_block_t *each = unroll(s, block, "v", s->v, &v);
+    kir_block_t *body = lanes(s, each, &at.l, NULL);
+    find_slot(s, o, &at);
+    tile_wide_use(s->t, &o->wides, (kir_expr_t *[]){at.w, at.u}, v, at.l);
+    kir_expr_t *subs[4] = {at.w, at.u, v, at.l};
+    tile_store(s->t, body, o->stage, 4, subs, value_at(s, o, &at, kb, v));
+    tile_wide_end(s->t, &o->wides);
+  }
+  kir_stmt_t *loop;
+  kir_block_t *each =
+      o->is_deep ? unroll(s, block, "v", s->v, &v) : block;
+  kir_block_t *body = lanes(s, each, &at.l, &loop);
+  find_slot(s, o, &at);
+  loop->mask = at.is_there;
+  if (o->is_deep) {
+    kir_expr_t *to = shared_place(s, o, half, quotient(s, at.k, s->v), v,
+                                  at.outer);
+    kir_expr_t *from[4] = {at.w, at.u, v, at.l};
+    tile_store(s->t, body, s->shared, 1, &to,
+               kir_load(s->t->arena, o->stage, 4, from));
+    return;
+  }
+  kir_expr_t *to = shared_place(s, o, half, quotient(s, at.k, s->v),
+                                rest(s, at.k, s->v), at.outer);
+  kir_expr_t *from[4] = {at.w, at.u, tile_int(s->t, 0), at.l};
+  tile_push(s->t, body,
+            kir_copy_stmt(s->t->kernel, s->v, s->shared, 1, &to,
+                          kir_load(s->t->arena, o->stage, 4, from)));
+}
+
+/* ---- the products -------------------------------------------------------- */
+
+/* Rows (columns) of a lane: groups of `n` neighbours, `gap` apart. */
+static int64_t in_group(const simt_t *s, int64_t count) {
+  return count % s->v == 0 ? s->v : count % 2 == 0 ? 2 : 1;
+}
+
+/* One operand's elements at a place of the depth, into registers. */
+static void load_row(simt_t *s, const operand_t *o, kir_block_t *block,
+                     kir_buffer_t *to, kir_expr_t *half, kir_expr_t *group,
+                     kir_expr_t *place, kir_expr_t *w, bool is_m) {
+  const shape_t *h = &s->shape;
+  int64_t count = is_m ? h->rows : h->columns;
+  int64_t n = in_group(s, count);
+  int64_t across = is_m ? h->lanes_m : h->lanes_n;
+  kir_expr_t *g, *l;
+  block = unroll(s, block, "g", count / n, &g);
+  block = lanes(s, block, &l, NULL);
+  kir_expr_t *warp = is_m ? quotient(s, w, h->warps_n) : rest(s, w, h->warps_n);
+  kir_expr_t *lane = is_m ? quotient(s, l, h->lanes_n) : rest(s, l, h->lanes_n);
+  kir_expr_t *i = add(s, times(s, warp, across * count),
+                      add(s, times(s, g, across * n), times(s, lane, n)));
+  kir_expr_t *from = shared_place(s, o, half, group, place, i);
+  kir_expr_t *load = kir_load(s->t->arena, s->shared, 1, &from);
+  kir_expr_t *subs[2] = {times(s, g, n), l};
+  if (n == 1) {
+    tile_store(s->t, block, to, 2, subs, load);
+  } else {
+    tile_push(s->t, block,
+              kir_copy_stmt(s->t->kernel, n, to, 2, subs, load));
+  }
+}
+
+/* All products of a warp at one place of the depth. */
+static void multiply(simt_t *s, kir_block_t *block, kir_buffer_t *const *regs,
+                     kir_expr_t *half, kir_expr_t *group, kir_expr_t *place,
+                     kir_expr_t *w) {
+  kir_expr_t *i, *j, *l;
+  load_row(s, &s->a, block, regs[0], half, group, place, w, true);
+  load_row(s, &s->b, block, regs[1], half, group, place, w, false);
+  block = unroll(s, block, "i", s->shape.rows, &i);
+  block = unroll(s, block, "j", s->shape.columns, &j);
+  block = lanes(s, block, &l, NULL);
+  kir_expr_t *at[4] = {w, i, j, l}, *row[2] = {i, l}, *column[2] = {j, l};
+  kir_expr_t *factors[3] = {kir_load(s->t->arena, regs[0], 2, row),
+                            kir_load(s->t->arena, regs[1], 2, column),
+                            kir_load(s->t->arena, s->acc, 4, at)};
+  tile_store(s->t, block, s->acc, 4, at,
+             kir_op(s->t->arena, KIR_X_FMA, s->p->type, 3, factors));
+}
+
+/* What is there of one kc: groups of v places, then the rest. */
+static void compute(simt_t *s, kir_block_t *block, kir_expr_t *kb,
+                    kir_expr_t *half) {
+  tile_t *t = s->t;
+  product_t *p = s->p;
+  ix_pool_t *pool = t->module->pool;
+  kir_expr_t *w, *g, *e;
+  kir_expr_t *kh = tile_int(t, s->shape.depth);
+  if (!tile_is_multiple(p->k.extent, s->shape.depth)) {
+    kh = contraction_name(
+        p, block, "kh", contraction_part(p, kb, p->k.extent, s->shape.depth));
+  }
+  block = warp_loop(s, block, &w);
+  kir_buffer_t *regs[2];
+  const ix_poly_t *dims[2] = {ix_const(pool, s->shape.rows),
+                              ix_const(pool, WARP)};
+  regs[0] = tile_alloc(t, block, "as", p->type, KIR_REGISTER, 2, dims);
+  dims[0] = ix_const(pool, s->shape.columns);
+  regs[1] = tile_alloc(t, block, "bs", p->type, KIR_REGISTER, 2, dims);
+  kir_expr_t *whole = quotient(s, kh, s->v);
+  kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "g",
+                                tile_int(t, 0), whole, 1, &g);
+  body = unroll(s, body, "e", s->v, &e);
+  multiply(s, body, regs, half, g, e, w);
+  if (tile_is_multiple(p->k.extent, s->v)) return;
+  body = tile_loop(t, block, KIR_LOOP_SERIAL, "e", tile_int(t, 0),
+                   rest(s, kh, s->v), 1, &e);
+  multiply(s, body, regs, half, whole, e, w);
+}
+
+static void clear(simt_t *s, kir_block_t *block) {
+  kir_expr_t *w, *i, *j, *l;
+  block = warp_loop(s, block, &w);
+  block = unroll(s, block, "i", s->shape.rows, &i);
+  block = unroll(s, block, "j", s->shape.columns, &j);
+  block = lanes(s, block, &l, NULL);
+  kir_expr_t *at[4] = {w, i, j, l};
+  tile_store(s->t, block, s->acc, 4, at, contraction_zero(s->p));
+}
+
+static void bring(simt_t *s, kir_block_t *block, kir_expr_t *kb,
+                  kir_expr_t *half, bool is_fetch) {
+  operand_t *both_of[2] = {&s->a, &s->b};
+  for (int i = 0; i < 2; i++) {
+    if (is_fetch) fetch(s, both_of[i], block, kb);
+    else put(s, both_of[i], block, kb, half);
+  }
+}
+
+static void main_loop(simt_t *s, kir_block_t *block) {
+  tile_t *t = s->t;
+  kir_expr_t *kb, *depth = tile_dim(t, s->p->k.extent);
+  kir_expr_t *zero = tile_int(t, 0);
+  bring(s, block, zero, zero, true);
+  bring(s, block, zero, zero, false);
+  kir_stmt_t *meet = TD_NEW(t->arena, kir_stmt_t);
+  meet->kind = KIR_BARRIER;
+  tile_push(t, block, meet);
+  kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "kb", zero, depth,
+                                s->shape.depth, &kb);
+  kir_expr_t *half = contraction_name(
+      s->p, body, "half",
+      rest(s, quotient(s, kb, s->shape.depth), 2));
+  kir_expr_t *next = contraction_name(
+      s->p, body, "next", add(s, kb, tile_int(t, s->shape.depth)));
+  kir_stmt_t *more = tile_push(t, body, tile_if(t, tile_less(t, next, depth)));
+  bring(s, &more->body, next, NULL, true);
+  compute(s, body, kb, half);
+  more = tile_push(t, body, tile_if(t, tile_less(t, next, depth)));
+  kir_expr_t *other =
+      tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, tile_int(t, 1), half);
+  bring(s, &more->body, next, other, false);
+  kir_stmt_t *again = TD_NEW(t->arena, kir_stmt_t);
+  again->kind = KIR_BARRIER;
+  tile_push(t, body, again);
+}
+
+/* ---- the epilogue -------------------------------------------------------- */
+
+/* Rows of n neighbours of what leaves the group, in its order. */
+typedef struct outlets {
+  int64_t n;
+  kir_expr_t *v, *l;
+  uint32_t next, count;
+  kir_buffer_t *rows[CONTRACTION_NODES];
+} outlets_t;
+
+static void alloc_outlets(simt_t *s, outlets_t *o, kir_block_t *block) {
+  product_t *p = s->p;
+  ix_pool_t *pool = s->t->module->pool;
+  const ix_poly_t *dims[2] = {ix_const(pool, o->n), ix_const(pool, WARP)};
+  for (uint32_t k = 0; k < s->t->node_count && o->n > 1; k++) {
+    if (p->places[k] == NULL) continue;
+    const tir_value_t *v = p->places[k]->u.value;
+    o->rows[o->count++] = tile_alloc(s->t, block, v->name, v->dtype,
+                                     KIR_REGISTER, 2, dims);
+  }
+}
+
+static void store_one(product_t *p, kir_block_t *block, kir_buffer_t *b,
+                      uint32_t count, kir_expr_t *const *subs, kir_expr_t *v,
+                      void *user) {
+  outlets_t *o = user;
+  if (o->n == 1) {
+    tile_store(p->t, block, b, count, subs, v);
+    return;
+  }
+  tile_store(p->t, block, o->rows[o->next++], 2,
+             (kir_expr_t *[]){o->v, o->l}, v);
+}
+
+/* The rows to memory, at the indices of their first element. */
+static void store_rows(simt_t *s, outlets_t *o, kir_block_t *block,
+                       kir_expr_t *l) {
+  tile_t *t = s->t;
+  uint32_t next = 0;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (s->p->places[k] == NULL) continue;
+    tile_set_element(t, s->p->places[k]->u.value, NULL);
+    kir_expr_t *to = tile_expr(t, s->p->places[k]);
+    kir_buffer_t *b = (kir_buffer_t *)(uintptr_t)to->u.buffer;
+    kir_expr_t *from[2] = {tile_int(t, 0), l};
+    b->is_read = false;
+    tile_push(t, block,
+              kir_copy_stmt(t->kernel, o->n, b, to->arg_count, to->args,
+                            kir_load(t->arena, o->rows[next++], 2, from)));
+  }
+}
+
+/* Stored places take n at once, if all of them can. */
+static int64_t epilogue_width(simt_t *s) {
+  product_t *p = s->p;
+  size_t size = 0, widest = td_dtype_bytes(p->type);
+  if (!tile_is_multiple(p->n.extent, s->v)) return 1;
+  int64_t n = s->v;
+  for (uint32_t k = 0; k < s->t->node_count; k++) {
+    if (k > 0) size += tir_expr_size(s->t->arena, p->tails[k]);
+    if (p->places[k] == NULL) continue;
+    const tir_value_t *v = p->places[k]->u.value;
+    const tir_expr_t *last = p->places[k]->args[p->places[k]->arg_count - 1];
+    if (td_dtype_bytes(v->dtype) > widest || !tile_wide_fits(v, n) ||
+        last->op != TIR_X_INDEX || last->u.index != p->n.flat) {
+      return 1;
+    }
+  }
+  /* all lanes of a warp have some */
+  const shape_t *h = &s->shape;
+  int64_t sums = h->lanes_m * in_group(s, h->rows) * h->lanes_n * h->columns;
+  return size > LONG_TAIL || sums / n % WARP != 0 ? 1 : n;
+}
+
+/* Rows ig * n .. + n of every lane, through shared memory. */
+static void finish_rows(simt_t *s, kir_block_t *block, int64_t ig,
+                        int64_t n_rows, int64_t n) {
+  tile_t *t = s->t;
+  product_t *p = s->p;
+  const shape_t *h = &s->shape;
+  int64_t n_columns = in_group(s, h->columns);
+  int64_t width = h->lanes_n * h->columns, height = h->lanes_m * n_rows;
+  kir_expr_t *w, *i, *g, *l, *c, *v;
+  block = warp_loop(s, block, &w);
+  kir_expr_t *own = times(s, w, height * s->stride);
+  kir_block_t *body = unroll(s, block, "i", n_rows, &i);
+  body = unroll(s, body, "g", h->columns / n_columns, &g);
+  body = lanes(s, body, &l, NULL);
+  kir_expr_t *row = add(s, times(s, quotient(s, l, h->lanes_n), n_rows), i);
+  kir_expr_t *column = add(s, times(s, g, h->lanes_n * n_columns),
+                           times(s, rest(s, l, h->lanes_n), n_columns));
+  kir_expr_t *to = add(s, own, add(s, times(s, row, s->stride), column));
+  kir_expr_t *from[4] = {w, add(s, i, tile_int(t, ig * n_rows)),
+                         times(s, g, n_columns), l};
+  kir_expr_t *sums = kir_load(t->arena, s->acc, 4, from);
+  if (n_columns == 1) {
+    tile_store(t, body, s->shared, 1, &to, sums);
+  } else {
+    tile_push(t, body, kir_copy_stmt(t->kernel, n_columns, s->shared, 1, &to,
+                                     sums));
+  }
+  /* lanes along rows of memory */
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
+                    tile_int(t, height * width / n), WARP, &c);
+  ix_pool_t *pool = t->module->pool;
+  const ix_poly_t *dims[2] = {ix_const(pool, n), ix_const(pool, WARP)};
+  kir_buffer_t *sum = NULL;
+  tile_wides_t wides = {.index = p->n.flat, .n = n};
+  kir_stmt_t *loop;
+  if (n > 1) {
+    sum = tile_alloc(t, block, "sum", p->type, KIR_REGISTER, 2, dims);
+    for (uint32_t k = 1; k < t->node_count; k++) {
+      tile_wide_find(t, &wides, p->tails[k]);
+    }
+    tile_wide_alloc(t, &wides, block, 0, NULL);
+  }
+  outlets_t outlets = {.n = n};
+  alloc_outlets(s, &outlets, block);
+  int64_t first_row = ig * height;
+  for (int step = n > 1 ? 0 : 1; step < (n > 1 ? 3 : 2); step++) {
+    v = tile_int(t, 0);
+    kir_block_t *each = step == 1 ? unroll(s, block, "v", n, &v) : block;
+    body = lanes(s, each, &l, &loop);
+    kir_expr_t *number = add(s, c, l);
+    row = quotient(s, number, width / n);
+    column = times(s, rest(s, number, width / n), n);
+    kir_expr_t *place = add(s, own, add(s, times(s, row, s->stride), column));
+    kir_expr_t *mi = add(
+        s, add(s, p->mb, tile_int(t, first_row)),
+        add(s, times(s, quotient(s, w, h->warps_n), h->lanes_m * h->rows),
+            row));
+    kir_expr_t *ni = add(
+        s, p->nb, add(s, times(s, rest(s, w, h->warps_n), width), column));
+    if (n == 1) ni = add(s, ni, v);
+    loop->mask = both(
+        s,
+        p->m.count == 0 ? tile_less(t, mi, tile_int(t, 1))
+                        : is_below(s, mi, p->m.extent, p->mc),
+        is_below(s, ni, p->n.extent, p->nc));
+    if (n > 1) ni = add(s, ni, v);
+    if (p->m.count > 0) tile_set_index(t, p->m.flat, mi);
+    tile_set_index(t, p->n.flat, ni);
+    if (step == 0) {
+      kir_expr_t *at[2] = {tile_int(t, 0), l};
+      tile_push(t, body,
+                kir_copy_stmt(t->kernel, n, sum, 2, at,
+                              kir_load(t->arena, s->shared, 1, &place)));
+      tile_wide_load(t, &wides, body, NULL, l);
+    } else if (step == 1) {
+      outlets.v = v;
+      outlets.l = l;
+      kir_expr_t *at[2] = {v, l};
+      kir_expr_t *one = n > 1 ? kir_load(t->arena, sum, 2, at)
+                              : kir_load(t->arena, s->shared, 1, &place);
+      tile_wide_use(t, &wides, NULL, v, l);
+      contraction_finish(p, body, one, store_one, &outlets);
+      tile_wide_end(t, &wides);
+    } else {
+      store_rows(s, &outlets, body, l);
+    }
+  }
+}
+
+/* ---- the kernel ---------------------------------------------------------- */
+
+static void describe(simt_t *s) {
+  product_t *p = s->p;
+  tile_t *t = s->t;
+  const shape_t *h = &s->shape;
+  tile_note(t, "matrix product with what follows it: %s", tile_describe(t));
+  tile_note(t, "rows %s, columns %s, depth %s",
+            ix_text(t->arena, p->m.extent), ix_text(t->arena, p->n.extent),
+            ix_text(t->arena, p->k.extent));
+  tile_note(t,
+            "a block makes %lld x %lld, %lld of the depth at a time, twice in "
+            "shared memory",
+            (long long)p->mc, (long long)p->nc, (long long)h->depth);
+  tile_note(t, "%lld x %lld warps of %lld x %lld lanes, %lld x %lld sums each",
+            (long long)h->warps_m, (long long)h->warps_n,
+            (long long)h->lanes_m, (long long)h->lanes_n, (long long)h->rows,
+            (long long)h->columns);
+  tile_note(t, "rows are fetched %s, columns %s",
+            s->a.wides.loads.length > 0 ? "in vectors" : "one by one",
+            s->b.wides.loads.length > 0 ? "in vectors" : "one by one");
+  tile_note(t, "each sum adds its products left to right, with one rounding");
+}
+
+void contraction_build_simt(product_t *p) {
+  tile_t *t = p->t;
+  ix_pool_t *pool = t->module->pool;
+  simt_t s = {.p = p, .t = t};
+  TD_CHECK(t->task, t->target->warp == WARP, "warps of %u", t->target->warp);
+  s.shape = choose_shape(p, t->target);
+  const shape_t *h = &s.shape;
+  s.warps = h->warps_m * h->warps_n;
+  s.v = 16 / (int64_t)td_dtype_bytes(p->type);
+  p->mc = h->warps_m * h->lanes_m * h->rows;
+  p->nc = h->warps_n * h->lanes_n * h->columns;
+  kir_block_t *block = contraction_grid(p, &t->kernel->body);
+  set_operand(&s, &s.a, p->a, &p->m, p->mb, p->mc);
+  set_operand(&s, &s.b, p->b, &p->n, p->nb, p->nc);
+  describe(&s);
+  s.b.at = 2 * s.a.half;
+  int64_t n_rows = in_group(&s, h->rows);
+  s.stride = h->lanes_n * h->columns + s.v;
+  int64_t elements = s.b.at + 2 * s.b.half;
+  int64_t tail = s.warps * h->lanes_m * n_rows * s.stride;
+  if (tail > elements) elements = tail;
+  const ix_poly_t *size[1] = {ix_const(pool, elements)};
+  s.shared = tile_alloc(t, block, "tiles", p->type, KIR_SHARED, 1, size);
+  const ix_poly_t *dims[4] = {ix_const(pool, s.warps), ix_const(pool, h->rows),
+                              ix_const(pool, h->columns),
+                              ix_const(pool, WARP)};
+  s.acc = tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 4, dims);
+  alloc_operand(&s, &s.a, "rows", block);
+  alloc_operand(&s, &s.b, "columns", block);
+  clear(&s, block);
+  main_loop(&s, block);
+  int64_t n = epilogue_width(&s);
+  for (int64_t ig = 0; ig < h->rows / n_rows; ig++) {
+    finish_rows(&s, block, ig, n_rows, n);
+  }
+}
