@@ -146,5 +146,6 @@ void cgc_scan(cgc_t *g) {
     }
   }
   g->is_warp = s.has_lanes || s.has_folds || g->warps > 0;
-  g->width = !g->is_warp ? 1 : g->warps == 0 && s.lanes <= CGC_HALF ? CGC_HALF : CGC_WARP;
+  bool is_half = g->warps == 0 && s.lanes <= CGC_HALF;
+  g->width = !g->is_warp ? 1 : is_half ? CGC_HALF : CGC_WARP;
 }

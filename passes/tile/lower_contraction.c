@@ -79,7 +79,8 @@ static void pack_by_depth(product_t *p, kir_block_t *block,
   tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j},
              tile_expr(t, p->b));
   lanes = lane_steps(t, &inside->orelse, "k", p->kh, &k);
-  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j}, contraction_zero(p));
+  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j},
+             contraction_zero(p));
 }
 
 static void copy_rows(product_t *p, kir_block_t *block) {
@@ -252,8 +253,10 @@ static void build(product_t *p) {
                          panel_dims);
   p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
   p->tile = tile_alloc(t, block, "tile", p->type, KIR_LOCAL, 2, tile_dims);
-  p->mh = contraction_name(p, block, "mh", contraction_part(p, p->mb, p->m.extent, p->mc));
-  p->nh = contraction_name(p, block, "nh", contraction_part(p, p->nb, p->n.extent, p->nc));
+  p->mh = contraction_name(p, block, "mh",
+                           contraction_part(p, p->mb, p->m.extent, p->mc));
+  p->nh = contraction_name(p, block, "nh",
+                           contraction_part(p, p->nb, p->n.extent, p->nc));
   kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, p->nr - 1));
   kir_expr_t *panel_count = contraction_name(
       p, block, "np",
@@ -262,11 +265,13 @@ static void build(product_t *p) {
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "kb",
                                  tile_int(t, 0), tile_dim(t, p->k.extent),
                                  p->kc, &p->kb);
-  p->kh = contraction_name(p, depth, "kh", contraction_part(p, p->kb, p->k.extent, p->kc));
+  p->kh = contraction_name(p, depth, "kh",
+                           contraction_part(p, p->kb, p->k.extent, p->kc));
   kir_expr_t *panel;
   kir_block_t *packing = tile_loop(t, depth, KIR_LOOP_SERIAL, "p",
                                    tile_int(t, 0), panel_count, 1, &panel);
-  if (contraction_runs_along(p, p->b, &p->k) && !contraction_runs_along(p, p->b, &p->n)) {
+  if (contraction_runs_along(p, p->b, &p->k) &&
+      !contraction_runs_along(p, p->b, &p->n)) {
     pack_by_depth(p, packing, panel);
   } else {
     pack_by_columns(p, packing, panel);

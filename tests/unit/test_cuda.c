@@ -260,7 +260,122 @@ GPU_TEST(test_integers) {
   gpu_check(task, state, text, DIMS(0));
 }
 
+/* ---- blocks of warps ----------------------------------------------------- */
+
+/* Every warp reads what the others left; registers live across barriers, and
+   so do those of one value a warp. */
+GPU_TEST(test_warps) {
+  static const char text[] =
+      "kernel warps(in x: f32[B, 4, 32], out y: f32[B, 4, 32],\n"
+      "    out z: f32[B, 4]) dims(B in 0..300) {\n"
+      "  loop.block b in 0 .. B {\n"
+      "    alloc shared s: f32[4, 32]\n"
+      "    alloc register r: f32[4, 2, 32]\n"
+      "    alloc register n: f32[4]\n"
+      "    loop.warp w in 0 .. 4 {\n"
+      "      n[w] = cast.f32(w) + 0.5\n"
+      "      loop.lane l in 0 .. 32 {\n"
+      "        r[w, 0, l] = x[b, w, l] * 2.0\n"
+      "        r[w, 1, l] = n[w]\n"
+      "        s[w, l] = x[b, w, l]\n"
+      "      }\n"
+      "    }\n"
+      "    loop.serial i in 0 .. 3 {\n"
+      "      barrier\n"
+      "      loop.warp w in 0 .. 4 {\n"
+      "        loop.lane l in 0 .. 32 {\n"
+      "          r[w, 1, l] = r[w, 1, l] + s[(w + i) % 4, 31 - l]\n"
+      "        }\n"
+      "      }\n"
+      "      barrier\n"
+      "      loop.warp w in 0 .. 4 {\n"
+      "        loop.lane l in 0 .. 32 where l % 3 != i {\n"
+      "          s[w, l] = s[w, l] + cast.f32(i)\n"
+      "        }\n"
+      "      }\n"
+      "    }\n"
+      "    loop.warp w in 0 .. 4 {\n"
+      "      loop.unroll u in 0 .. 2 {\n"
+      "        loop.lane l in 0 .. 32 where r[w, u, l] > 0.0 {\n"
+      "          r[w, u, l] = r[w, u, l] + n[w]\n"
+      "        }\n"
+      "      }\n"
+      "      loop.lane l in 0 .. 32 {\n"
+      "        y[b, w, l] = r[w, 0, l] - r[w, 1, l]\n"
+      "      }\n"
+      "      z[b, w] = fold.add r[w, 1]\n"
+      "    }\n"
+      "  }\n"
+      "}\n";
+  gpu_check(task, state, text, DIMS(1));
+  gpu_check(task, state, text, DIMS(200));
+}
+
+/* Neighbours of every size of element, between all spaces. */
+GPU_TEST(test_copies) {
+  static const struct { const char *type; int n; } kinds[] = {
+      {"f32", 2},  {"f32", 4},  {"f64", 2}, {"i64", 2}, {"i32", 2},
+      {"i32", 4},  {"f16", 2},  {"f16", 4}, {"f16", 8}, {"bf16", 8},
+      {"i8", 2},   {"i8", 4},   {"i8", 16}, {"u8", 8},  {"bool", 16},
+      {"f8e4m3", 4}};
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    const char *t = kinds[i].type;
+    int n = kinds[i].n;
+    const char *text = td_arena_printf(
+        &task->arena,
+        "kernel copies(in x: %s[B, %d], out y: %s[B, %d],\n"
+        "    out z: %s[B, %d]) dims(B in 0..300) {\n"
+        "  loop.block b in 0 .. B {\n"
+        "    alloc shared s: %s[2, %d]\n"
+        "    loop.warp w in 0 .. 2 {\n"
+        "      alloc register r: %s[%d, 32]\n"
+        "      loop.lane l in 0 .. 32 where l > 2 {\n"
+        "        copy %d r[0, l] = x[b, w * %d + l * %d]\n"
+        "        copy %d y[b, w * %d + l * %d] = r[0, l]\n"
+        "      }\n"
+        "      loop.lane l in 0 .. 32 where l < 3 {\n"
+        "        copy %d y[b, w * %d + l * %d] = x[b, w * %d]\n"
+        "      }\n"
+        "      loop.lane l in 0 .. 32 {\n"
+        "        copy %d s[w, l * %d] = x[b, w * %d + (31 - l) * %d]\n"
+        "      }\n"
+        "    }\n"
+        "    barrier\n"
+        "    loop.warp w in 0 .. 2 {\n"
+        "      loop.lane l in 0 .. 32 {\n"
+        "        copy %d z[b, w * %d + l * %d] = s[1 - w, l * %d]\n"
+        "      }\n"
+        "    }\n"
+        "  }\n"
+        "}\n",
+        t, 64 * n, t, 64 * n, t, 64 * n, t, 32 * n, t, n, n, 32 * n, n, n,
+        32 * n, n, n, 32 * n, n, 32 * n, n, n, 32 * n, n, n, 32 * n, n, n);
+    gpu_check(task, state, text, DIMS(5));
+  }
+}
+
 /* ---- text --------------------------------------------------------------- */
+
+/* Subscripts are `int` where every place of the buffer is one. */
+TASK_TEST(test_widths) {
+  static const char text[] =
+      "kernel w(in x: f32[M, N], out y: f32[M, 4], in z: f32[N])\n"
+      "    dims(M in 0..100000, N in 0..100000) {\n"
+      "  loop.block m in 0 .. M {\n"
+      "    y[m, 1] = x[m, N - 1] + z[m * 0 + N - 1]\n"
+      "  }\n"
+      "}\n";
+  lab_t lab;
+  cgc_kernel_t k;
+  (void)arg;
+  lab_open(&lab, task, text, DIMS(3, 4));
+  const char *out = gpu_text(&lab, &k);
+  assert_non_null(strstr(out, "int d0_M,"));
+  assert_non_null(strstr(out, "const int v0_m = block;"));
+  assert_non_null(strstr(out, "p1_y[v0_m * 4 + 1]"));
+  assert_non_null(strstr(out, "p0_x[(long long)v0_m * d1_N + "));
+  lab_close(&lab);
+}
 
 /* Fixed text: no device is needed. */
 TASK_TEST(test_text) {
@@ -297,6 +412,7 @@ int main(void) {
       cmocka_unit_test(test_folds),    cmocka_unit_test(test_exchanged_rows),
       cmocka_unit_test(test_order),    cmocka_unit_test(test_threads),
       cmocka_unit_test(test_guards),   cmocka_unit_test(test_integers),
-      cmocka_unit_test(test_text)};
+      cmocka_unit_test(test_warps),    cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_widths),   cmocka_unit_test(test_text)};
   return cmocka_run_group_tests(tests, gpu_open, gpu_close);
 }

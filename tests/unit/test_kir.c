@@ -187,6 +187,28 @@ static const fault_t broken[] = {
     {BODY("alloc register r: f32[4]\ny[0] = fold.and r[]"), "do not fit"},
     {BODY("alloc local r: f32[4]\ny[0] = fold.add r[]"), "no register row"},
     {BODY("y[0] = uniform(1)"), "do not fit"},
+    {BODY("barrier"), "without any"},
+    {BODY("loop.warp w in 0 .. 2 { barrier }"), "a barrier in a warp"},
+    {BODY("loop.warp w in 0 .. N { y[0] = 1.0 }"), "warps are not"},
+    {BODY("loop.warp w in 0 .. 33 { y[0] = 1.0 }"), "warps are not"},
+    {BODY("loop.warp w in 0 .. 2 { }\nloop.warp v in 0 .. 3 { }"),
+     "warps are not"},
+    {BODY("loop.warp w in 0 .. 2 { loop.warp v in 0 .. 2 { } }"),
+     "warps are not"},
+    {BODY("loop.warp w in 0 .. 2 { }\ny[0] = 1.0"), "beside warp loops"},
+    {BODY("loop.warp w in 0 .. 2 { }\nloop.lane l in 0 .. 2 { }"),
+     "beside warp loops"},
+    {BODY("alloc shared s: f32[4]"), "of a block with warp loops"},
+    {BODY("loop.warp w in 0 .. 2 { }\nalloc local s: f32[4]"),
+     "in a block with warp loops"},
+    {BODY("alloc register r: f32[2, 4]\nloop.warp w in 0 .. 2 {\n"
+          "loop.lane l in 0 .. 4 { r[w + 0 * N, l] = 1.0 } }"),
+     "not constant"},
+    {BODY("copy 4 y[0] = 1.0"), "not from a place"},
+    {BODY("copy 3 y[0] = x[0]"), "a copy of 3"},
+    {BODY("copy 8 y[0] = x[0]"), "a copy of 8"},
+    {BODY("copy 4 y[0, 1] = x[0]"), "2 subscripts"},
+    {BODY("alloc local d: f64[4]\ncopy 2 d[0] = x[0]"), "between dtypes"},
     {BODY("y[0] = pow(true, 1)"), "do not fit"},
 };
 
@@ -358,6 +380,12 @@ TASK_TEST(test_lanes_in_step) {
   lab_close(&lab);
 }
 
+/* Two warps, what each does, and what stands between. */
+#define MEETING(between, first, second)                               \
+  "alloc shared s: f32[2]\n"                                          \
+  "loop.warp w in 0 .. 2 { " first " }\n" between "\n"                \
+  "loop.warp w in 0 .. 2 { " second " }"
+
 static const fault_t unsafe[] = {
     {BODY("y[0] = x[9]"), "load out of range of x"},
     {BODY("y[-1] = 0.0"), "store out of range of y"},
@@ -370,6 +398,16 @@ static const fault_t unsafe[] = {
           "if i == 0 { e[0] = 1.0 } y[0] = e[0] }"), "undefined element"},
     {BODY("if x[0] != x[0] or x[100] > 0.0 { y[0] = 0.0 }"),
      "load out of range"},
+    {BODY("copy 4 y[2] = x[0]"), "no multiple of it"},
+    {BODY("copy 4 y[0] = x[2]"), "no multiple of it"},
+    {BODY("copy 4 y[0] = x[8]"), "load out of range"},
+    {BODY(MEETING("", "s[w] = 1.0", "y[w] = s[1 - w]")), "two warps without"},
+    {BODY(MEETING("barrier", "s[w] = 1.0", "s[1 - w] = 2.0 y[w] = s[w]")),
+     "two warps without"},
+    {BODY(MEETING("barrier", "s[0] = 1.0", "y[w] = s[0]")),
+     "two warps without"},
+    {BODY(MEETING("barrier", "s[w] = 1.0", "y[w] = s[0] s[0] = 3.0")),
+     "two warps without"},
 };
 
 /* The same accesses where a guard, a mask or a choice keeps them away. */
@@ -383,6 +421,9 @@ static const char *const safe[] = {
          "x[l + 1], x[l]) }"),
     BODY("loop.lane l in 0 .. 4 where N > 99 { y[l] = x[100] }"),
     BODY("if N == 8 or x[100] > 0.0 { y[0] = 0.0 }"),
+    BODY("copy 4 y[4] = x[0]"),
+    BODY(MEETING("barrier", "s[w] = 1.0", "y[w] = s[0] + s[1]")),
+    BODY(MEETING("", "s[w] = 1.0", "s[w] = s[w] + 1.0 y[w] = s[w]")),
 };
 
 static void access_body(td_task_t *task, void *arg) {
