@@ -312,6 +312,8 @@ struct tdsl_run {
   hal_binding_t binding; /* DRV_INTERP: tables of the entry check */
   drv_exec_t *execs;     /* DRV_PLAN; one for each program used so far */
   hal_trace_t *trace;    /* NULL: not measured */
+  bool has_counters;     /* of the launches from first_launch on */
+  size_t first_launch;
   bool has_run;
   tdsl_run_stats_t stats;
 };

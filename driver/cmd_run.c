@@ -123,6 +123,9 @@ static int prepare(cli_t *cli, cli_job_t *job) {
   if (code == CLI_OK && cli_has(cli, CLI_OPT_PROFILE)) {
     code = cli_end(cli, tdsl_run_set_trace(job->run, 1, &error), &error);
   }
+  if (code == CLI_OK && cli_has(cli, CLI_OPT_COUNTERS)) {
+    code = cli_end(cli, tdsl_run_set_counters(job->run, &error), &error);
+  }
   return code;
 }
 
@@ -202,7 +205,7 @@ static int run_entry(cli_t *cli, cli_job_t *job) {
   if (cli_has(cli, CLI_OPT_OUT)) {
     code = cli_write_results(cli, job);
     if (job->repeat > 1) print_times(job, stdout);
-  } else if (!is_null) {
+  } else if (!is_null && !cli_has(cli, CLI_OPT_JSON)) {
     cli_print_table(job);
     print_times(job, stdout);
   }
@@ -211,6 +214,12 @@ static int run_entry(cli_t *cli, cli_job_t *job) {
     tdsl_error_t *error;
     tdsl_status_t status =
         tdsl_run_write_trace(job->run, cli_put, stdout, &error);
+    code = cli_end(cli, status, &error);
+  }
+  if (code == CLI_OK && cli_has(cli, CLI_OPT_COUNTERS)) {
+    tdsl_error_t *error;
+    tdsl_status_t status = tdsl_run_write_counters(
+        job->run, cli_has(cli, CLI_OPT_JSON), cli_put, stdout, &error);
     code = cli_end(cli, status, &error);
   }
   return code;

@@ -181,6 +181,17 @@ TDSL_API tdsl_status_t tdsl_run_write_trace(tdsl_run_t *run,
                                             tdsl_text_fn_t text, void *user,
                                             tdsl_error_t **out_error);
 
+/* Counters of the simulated GPU's launches from here on; B04 on any other
+   device. Runs of other threads on the same context are counted with it. */
+TDSL_API tdsl_status_t tdsl_run_set_counters(tdsl_run_t *run,
+                                             tdsl_error_t **out_error);
+/* They, summed for each kernel; as_json != 0: an object with each launch. */
+TDSL_API tdsl_status_t tdsl_run_write_counters(tdsl_run_t *run,
+                                               uint32_t as_json,
+                                               tdsl_text_fn_t text,
+                                               void *user,
+                                               tdsl_error_t **out_error);
+
 TDSL_API tdsl_status_t tdsl_run_get_stats(const tdsl_run_t *run,
                                           tdsl_run_stats_t *out_stats);
 

@@ -238,6 +238,17 @@ static const hal_vtable_t vtables[2] = {
 #undef TABLE
 };
 
+size_t rcuda_counters_count(const hal_device_t *device) {
+  const rcuda_gpu_t *d = (const rcuda_gpu_t *)(const void *)device;
+  return d->counters_count != NULL ? d->counters_count() : 0;
+}
+
+size_t rcuda_counters_get(const hal_device_t *device, size_t index, char *out,
+                          size_t bytes) {
+  const rcuda_gpu_t *d = (const rcuda_gpu_t *)(const void *)device;
+  return d->counters_get != NULL ? d->counters_get(index, out, bytes) : 0;
+}
+
 uint32_t rcuda_device_sm(const hal_device_t *device) {
   return ((const rcuda_gpu_t *)(const void *)device)->sm;
 }
@@ -274,6 +285,11 @@ static bool configure(td_task_t *task, rcuda_gpu_t *d, const char *items) {
   at = td_os_dlsym(d->driver.library, RCUDA_SIM_REPORT_TEXT);
   memcpy(&d->report_text, &at, sizeof at);
   if (d->report_text == NULL) d->report_count = NULL;
+  at = td_os_dlsym(d->driver.library, RCUDA_SIM_COUNTERS_COUNT);
+  memcpy(&d->counters_count, &at, sizeof at);
+  at = td_os_dlsym(d->driver.library, RCUDA_SIM_COUNTERS_GET);
+  memcpy(&d->counters_get, &at, sizeof at);
+  if (d->counters_get == NULL) d->counters_count = NULL;
   if (items == NULL) return true;
   if (set != NULL && set(items) == 0) return true;
   td_diag(task, TD_B04, TD_NO_LOC, "%s does not take \"%s\"", d->driver.path,

@@ -20,6 +20,13 @@ typedef struct rcuda_device_desc {
 hal_device_t *rcuda_device_create(td_task_t *task,
                                   const rcuda_device_desc_t *desc);
 
+/* Launches that the simulated driver has counters of, and a line of JSON for
+ * one: as much as fits, the length of the whole is returned.  Nothing on a
+ * real driver. */
+size_t rcuda_counters_count(const hal_device_t *device);
+size_t rcuda_counters_get(const hal_device_t *device, size_t index, char *out,
+                          size_t bytes);
+
 /* Ten times the compute capability. */
 uint32_t rcuda_device_sm(const hal_device_t *device);
 /* "NVIDIA H200"; lives as long as the device. */

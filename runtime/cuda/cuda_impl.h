@@ -11,6 +11,8 @@ typedef struct rcuda_gpu {
   rcuda_driver_t driver;
   rcuda_sim_count_t report_count; /* NULL: a real driver */
   rcuda_sim_get_t report_text;
+  rcuda_sim_count_t counters_count; /* NULL: nothing is counted */
+  rcuda_sim_get_t counters_get;
   rcuda_device_t ordinal;
   char name[128];
   uint32_t sm, sm_count;
