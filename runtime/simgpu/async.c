@@ -234,7 +234,7 @@ bool sim_async_touch(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
         return touched_copy(w, cta, ins, lane, offset, bytes, a->copies[n]);
     }
   }
-  return !(marks & SIM_MARK_OPERAND) || !is_write ||
+  return !(marks & SIM_MARK_OPERAND) || !(flags & SIM_RACE_WRITE) ||
          sim_wgmma_touched(w, cta, ins, lane, offset, bytes);
 }
 
@@ -382,6 +382,8 @@ bool sim_async_global_place(sim_warp_t *w, const sim_ins_t *ins,
     return sim_find(w, ins, SIM_CHECK_MEM_READONLY, lane, PTX_SPACE_GLOBAL,
                     address, shown, "is read-only");
   *alloc = a;
+  if (launch->is_tracking)
+    sim_touch(a, address - a->address, bytes, is_write ? 'w' : 'r');
   return true;
 }
 
