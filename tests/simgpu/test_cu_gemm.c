@@ -1,0 +1,180 @@
+/* Whole bfloat16 GEMM kernels in CUDA C, by mma.sync and by wgmma, against
+   sums in double precision; and mutants of them, each with the check that
+   names its fault. */
+#include "cu_lab.h"
+
+enum { M = 128, N = 128, K = 192 };
+
+typedef struct gemm_t {
+  const char *file, *arch, *model;
+  bool is_transposed; /* B is [N][K] */
+  unsigned tile_n;
+} gemm_t;
+
+static const gemm_t gemms[] = {
+    {"gemm_mma.cu", "compute_80", "a100", false, 64},
+    {"gemm_mma.cu", "compute_90a", "h100", false, 64},
+    {"gemm_wgmma.cu", "compute_90a", "h100", true, 128}};
+
+typedef struct mutant_t {
+  unsigned gemm, number;
+  const char *id; /* the check, or "values" */
+} mutant_t;
+
+static const mutant_t mutants[] = {
+    {0, 1, "values"},      {0, 2, "values"},      {0, 3, "async.early"},
+    {0, 4, "race.shared"}, {0, 5, "warp.matrix"}, {0, 6, "init.use"},
+    {2, 1, "wgmma.fence"}, {2, 2, "wgmma.regs"},  {2, 3, "wgmma.desc"},
+    {2, 4, "values"},      {2, 5, "proxy.fence"}, {2, 6, "async.source"}};
+
+static uint16_t a[M * K], b[N * K];
+static float c[M * N];
+
+static float of_bf16(uint16_t h) {
+  uint32_t bits = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &bits, 4);
+  return f;
+}
+
+static char *compile(const cu_nvrtc_t *n, const gemm_t *g, unsigned mutant) {
+  char path[512], define[32], target[64];
+  snprintf(path, sizeof path, TDSL_TESTS_DIR "/simgpu/kernels/%s", g->file);
+  snprintf(define, sizeof define, "-DMUTANT=%u", mutant);
+  snprintf(target, sizeof target, "--gpu-architecture=%s", g->arch);
+  FILE *f = fopen(path, "rb");
+  if (!f) fail_msg("%s cannot be read", path);
+  static char text[65536];
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  const char *options[] = {target, define, "--fmad=false", "-lineinfo",
+                           "--std=c++17"};
+  void *program = NULL;
+  size_t bytes = 0;
+  assert_int_equal(n->create(&program, text, g->file, 0, NULL, NULL), 0);
+  if (n->compile(program, 5, options)) {
+    n->log_bytes(program, &bytes);
+    char *log = calloc(1, bytes + 1);
+    n->log(program, log);
+    fail_msg("%s: %s", g->file, log);
+  }
+  assert_int_equal(n->ptx_bytes(program, &bytes), 0);
+  char *ptx = calloc(1, bytes + 1);
+  assert_int_equal(n->ptx(program, ptx), 0);
+  n->destroy(&program);
+  return ptx;
+}
+
+/* The result of the launch; C comes back if there was one. */
+static int run(lab_t *lab, const gemm_t *g, const char *ptx) {
+  uint64_t pa = lab_copy_in(lab, a, sizeof a);
+  uint64_t pb = lab_copy_in(lab, b, sizeof b);
+  uint64_t pc = lab_alloc(lab, sizeof c);
+  int m = M, n = N, k = K;
+  void *params[] = {&pa, &pb, &pc, &m, &n, &k};
+  rcuda_func_t *f = lab_func(lab, lab_load(lab, ptx), "gemm");
+  int code = lab->cuLaunchKernel(f, N / g->tile_n, M / 64, 1, 128, 1, 1, 0,
+                                 NULL, params, NULL);
+  if (!code) code = lab->cuCtxSynchronize();
+  if (!code) code = lab->cuMemcpyDtoH_v2(c, pc, sizeof c);
+  return code;
+}
+
+static unsigned wrong(const gemm_t *g) {
+  unsigned count = 0;
+  for (unsigned i = 0; i < M; i++)
+    for (unsigned j = 0; j < N; j++) {
+      double sum = 0, size = 0;
+      for (unsigned k = 0; k < K; k++) {
+        float y = of_bf16(g->is_transposed ? b[j * K + k] : b[k * N + j]);
+        double p = (double)of_bf16(a[i * K + k]) * (double)y;
+        sum += p;
+        size += fabs(p);
+      }
+      /* K / 16 roundings of f32 */
+      if (!(fabs((double)c[i * N + j] - sum) <= size * 1e-6)) count++;
+    }
+  return count;
+}
+
+static int child(const cu_nvrtc_t *n, unsigned which, const char *mode) {
+  const gemm_t *g = &gemms[which];
+  char conf[128], report[8192], id[64];
+  uint64_t state = 3;
+  int failed = 0;
+  lab_t lab;
+  snprintf(conf, sizeof conf, "model:%s", g->model);
+  lab_open(&lab, conf);
+  for (unsigned k = 0; k < M * K; k++) {
+    a[k] = (uint16_t)(0x3E80 + (lab_random(&state) & 0x81FF));
+    b[k] = (uint16_t)(0x3E80 + (lab_random(&state) & 0x81FF));
+  }
+  char *ptx = compile(n, g, 0);
+  for (unsigned turn = 0; turn < 3; turn++) {
+    static const char *const moments[] = {"async:late", "async:immediate",
+                                          "async:random"};
+    if (lab.simgpu_configure(moments[turn]) || lab.simgpu_configure(mode))
+      fail_msg("options");
+    int code = run(&lab, g, ptx);
+    unsigned bad = code ? 0 : wrong(g);
+    lab_report(&lab, report, sizeof report);
+    if (code || bad || report[0]) {
+      printf("%s %s %s: %d, %u wrong %s\n", g->file, g->arch, moments[turn],
+             code, bad, report);
+      failed++;
+      lab_renew(&lab);
+      continue;
+    }
+    uint64_t flop = 2ull * M * N * K;
+    if (lab_counter(&lab, "tensor_flop") != flop) {
+      printf("%s: %llu operations\n", g->file,
+             (unsigned long long)lab_counter(&lab, "tensor_flop"));
+      failed++;
+    }
+  }
+  free(ptx);
+  lab.simgpu_configure("async:late");
+  for (size_t k = 0; k < sizeof mutants / sizeof *mutants; k++) {
+    if (mutants[k].gemm != which) continue;
+    lab_renew(&lab);
+    ptx = compile(n, g, mutants[k].number);
+    int code = run(&lab, g, ptx);
+    lab_report(&lab, report, sizeof report);
+    snprintf(id, sizeof id, "\"id\":\"%s\"", mutants[k].id);
+    bool is_caught = strcmp(mutants[k].id, "values") == 0
+                         ? !code && wrong(g) > M
+                         : strstr(report, id) != NULL;
+    if (!is_caught) {
+      printf("%s mutant %u is not caught by %s: %d %s\n", g->file,
+             mutants[k].number, mutants[k].id, code, report);
+      failed++;
+    }
+    free(ptx);
+  }
+  fflush(stdout);
+  return failed;
+}
+
+static void all(void **state) {
+  (void)state;
+  static const char *const modes[] = {"order:rr", "order:random",
+                                      "order:reverse"};
+  cu_nvrtc_t n;
+  int failed = 0;
+  if (!cu_nvrtc_open(&n)) skip();
+  for (unsigned k = 0; k < sizeof gemms / sizeof *gemms; k++) {
+    int status = 0;
+    fflush(stdout);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) _exit(child(&n, k, modes[k]) != 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    failed += !WIFEXITED(status) || WEXITSTATUS(status);
+  }
+  assert_int_equal(failed, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all)};
+  return cmocka_run_group_tests_name("simgpu.cu_gemm", tests, NULL, NULL);
+}
