@@ -1,5 +1,7 @@
 #include "runtime/simgpu/count.h"
 
+#include "runtime/simgpu/pattern.h"
+
 /* Distinct sectors by a small hash set: at most 32 lanes times 2 sectors. */
 static uint32_t distinct_sectors(uint32_t mask, const uint64_t *address,
                                  uint32_t size) {
@@ -33,24 +35,13 @@ void sim_count_global(sim_worker_t *worker, uint32_t mask,
   c[SIM_COUNTER_GLOBAL_REQUESTS]++;
   c[is_write ? SIM_COUNTER_GLOBAL_WRITTEN : SIM_COUNTER_GLOBAL_READ] += bytes;
   if (!worker->is_counting || lanes == 0) return;
-  uint32_t first = (uint32_t)__builtin_ctz(mask);
-  uint64_t base = address[first] - (uint64_t)first * size;
-  bool run = (((mask >> first) + 1) & (mask >> first)) == 0, same = true;
-  for (uint32_t l = 0; l < 32; l++) {
-    if (!(mask >> l & 1)) continue;
-    run &= address[l] == base + (uint64_t)l * size;
-    same &= address[l] == address[first];
-  }
-  uint64_t sectors, distinct;
-  if (run) {
-    sectors = ((address[first] + bytes - 1) >> 5) - (address[first] >> 5) + 1;
-    distinct = bytes;
-  } else if (same) {
-    sectors = ((address[first] + size - 1) >> 5) - (address[first] >> 5) + 1;
-    distinct = size;
+  sim_pattern_t p;
+  uint64_t sectors, distinct = bytes;
+  if (sim_pattern_fill(&p, mask, address, size, false)) {
+    sectors = p.sectors;
+    distinct = (uint64_t)p.distinct * size;
   } else {
     sectors = distinct_sectors(mask, address, size);
-    distinct = bytes;
   }
   c[SIM_COUNTER_GLOBAL_SECTORS] += sectors;
   c[SIM_COUNTER_GLOBAL_SECTORS_IDEAL] += (distinct + 31) / 32;

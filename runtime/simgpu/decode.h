@@ -177,6 +177,7 @@ typedef struct sim_block_t {
   uint16_t unguarded;     /* instructions that all active lanes execute */
   TD_VEC(uint32_t) mix;   /* class << 16 | count, of all instructions */
   uint32_t flops[3];      /* f32, f16, f64 of one lane, unguarded */
+  uint16_t sfu[8];        /* in the order of counters.def */
 } sim_block_t;
 
 typedef struct sim_kernel_t {

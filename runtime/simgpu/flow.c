@@ -408,6 +408,26 @@ static void finish_ins(sim_decoder_t *d, sim_ins_t *i) {
   }
 }
 
+/* Which special function, in the order of counters.def; -1: none. */
+static int special_of(uint16_t handler) {
+  switch (handler) {
+  case SIM_H_rcp_f32:
+  case SIM_H_rcp_f64: return 0;
+  case SIM_H_sqrt_f32:
+  case SIM_H_sqrt_f64: return 1;
+  case SIM_H_rsqrt_f32:
+  case SIM_H_rsqrt_f64: return 2;
+  case SIM_H_ex2_f32:
+  case SIM_H_ex2_h: return 3;
+  case SIM_H_lg2_f32: return 4;
+  case SIM_H_sin_f32: return 5;
+  case SIM_H_cos_f32: return 6;
+  case SIM_H_tanh_f32:
+  case SIM_H_tanh_h: return 7;
+  default: return -1;
+  }
+}
+
 static void count_mix(sim_decoder_t *d, sim_block_t *b) {
   uint32_t mix[SIM_CLASS_COUNT] = {0};
   for (uint32_t k = 0; k < b->count; k++) {
@@ -417,6 +437,8 @@ static void count_mix(sim_decoder_t *d, sim_block_t *b) {
       break;
     }
     mix[i->cls]++;
+    int special = special_of(i->handler);
+    if (special >= 0) b->sfu[special]++;
     if (i->is_guarded) continue;
     b->unguarded++;
     if (i->cls == SIM_CLASS_F32) b->flops[0] += i->flops;

@@ -6,8 +6,11 @@
    schedules derive from the seed and the block's number. */
 #include "runtime/simgpu/grid.h"
 
+#include "runtime/simgpu/l2.h"
 #include "runtime/simgpu/pattern.h"
+#include "runtime/simgpu/race.h"
 #include "runtime/simgpu/async.h"
+#include "runtime/simgpu/sectors.h"
 #include "runtime/simgpu/wgmma.h"
 
 #include <fenv.h>
@@ -172,7 +175,9 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
 static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
   sim_launch_t *launch = cta->launch;
   const uint32_t *g = launch->grid, *c = launch->cluster;
-  cta->linear = linear;
+  cta->linear = cta->ordinal = linear;
+  cta->owner = (uint32_t)(linear / cta->cluster_count);
+  cta->l2_count = 0;
   if (cta->cluster_count > 1) {
     /* linear counts cluster after cluster */
     uint64_t size = (uint64_t)c[0] * c[1] * c[2];
@@ -265,6 +270,7 @@ static void free_cta(sim_cta_t *cta) {
   free(cta->vectors.data);
   sim_async_free(cta);
   sim_groups_free(cta);
+  free(cta->l2_runs);
   free(cta->blocks);
 }
 
@@ -514,6 +520,7 @@ static void work(void *arg) {
         if (!cta->is_running || !all_done) continue;
         ended = true;
         sim_async_end(cta);
+        if (launch->has_l2) sim_l2_cta_end(cta, cta->ordinal);
         cta->is_running = false;
       }
     }
@@ -545,7 +552,7 @@ static bool make_worker(sim_worker_t *worker, sim_launch_t *launch,
                         uint32_t held) {
   size_t blocks = launch->kernel->blocks.length + 1;
   worker->launch = launch;
-  worker->is_counting = launch->options->is_counting;
+  worker->is_counting = launch->options->count == SIM_COUNT_FULL;
   worker->block_runs = calloc(blocks, sizeof *worker->block_runs);
   worker->block_lanes = calloc(blocks, sizeof *worker->block_lanes);
   worker->ctas = calloc(held, sizeof *worker->ctas);
@@ -580,6 +587,8 @@ static void add_worker(const sim_worker_t *worker, sim_totals_t *out) {
     c[SIM_COUNTER_FLOP_F32] += lanes * block->flops[0];
     c[SIM_COUNTER_FLOP_F16] += lanes * block->flops[1];
     c[SIM_COUNTER_FLOP_F64] += lanes * block->flops[2];
+    for (unsigned n = 0; n < 8; n++)
+      c[SIM_COUNTER_SFU_RCP + n] += runs * block->sfu[n];
     for (size_t n = 0; n < block->mix.length; n++) {
       uint32_t cls = block->mix.data[n] >> 16;
       uint64_t times = runs * (block->mix.data[n] & 0xFFFFu);
@@ -587,6 +596,10 @@ static void add_worker(const sim_worker_t *worker, sim_totals_t *out) {
       if (cls == SIM_CLASS_SFU) c[SIM_COUNTER_SFU] += times;
     }
   }
+  c[SIM_COUNTER_SHARED_CONFLICTS] =
+      c[SIM_COUNTER_SHARED_WAVEFRONTS] > c[SIM_COUNTER_SHARED_IDEAL]
+          ? c[SIM_COUNTER_SHARED_WAVEFRONTS] - c[SIM_COUNTER_SHARED_IDEAL]
+          : 0;
 }
 
 int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
@@ -594,11 +607,12 @@ int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
   uint32_t unit = cluster_size(launch);
   uint32_t held = unit, count = 1;
   memset(out, 0, sizeof *out);
+  sim_occupancy_t o =
+      sim_occupancy(launch->row, launch->threads, k->registers,
+                    launch->shared_end - launch->shared_start);
+  uint64_t wave = (uint64_t)(o.ctas ? o.ctas : 1) * launch->row->sms;
   if (k->is_communicating) {
-    sim_occupancy_t o =
-        sim_occupancy(launch->row, launch->threads, k->registers,
-                      launch->shared_end - launch->shared_start);
-    uint64_t want = (uint64_t)(o.ctas ? o.ctas : 1) * launch->row->sms;
+    uint64_t want = wave;
     uint64_t room = HELD_BYTES / cta_bytes(launch);
     if (want > room) want = room;
     if (want > launch->cta_total) want = launch->cta_total;
@@ -619,6 +633,9 @@ int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
     free(workers);
     return 2;
   }
+  launch->is_threaded = count > 1;
+  sim_sectors_begin(launch);
+  sim_l2_begin(launch, wave);
   for (uint32_t n = 0; n < count && ok; n++)
     ok = make_worker(&workers[n], launch, held);
   if (ok) {
@@ -634,6 +651,8 @@ int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
   }
   for (uint32_t n = 0; n < count; n++) free_worker(&workers[n]);
   free(workers);
+  sim_l2_end(launch, out->counters);
+  sim_sectors_end(launch);
   td_mutex_free(&launch->mutex);
   return ok ? launch->result : 2;
 }

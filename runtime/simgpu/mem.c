@@ -19,6 +19,17 @@ static size_t page_count(const sim_alloc_t *a) {
   return (size_t)((a->bytes + SIM_PAGE - 1) / SIM_PAGE);
 }
 
+static size_t sector_count(const sim_alloc_t *a) {
+  return (size_t)(((a->address + a->bytes - 1) >> 5) - (a->address >> 5) + 1);
+}
+
+static void drop_sectors(sim_alloc_t *a) {
+  if (a->sectors) munmap(a->sectors, sector_count(a) * sizeof *a->sectors);
+  if (a->l2) munmap(a->l2, sector_count(a) * sizeof *a->l2);
+  a->sectors = NULL;
+  a->l2 = NULL;
+}
+
 static void drop_storage(sim_alloc_t *a) {
   size_t pages = page_count(a);
   if (a->kind != SIM_ALLOC_HOST && a->host) munmap(a->host, a->host_bytes);
@@ -30,6 +41,7 @@ static void drop_storage(sim_alloc_t *a) {
       munmap(a->touched[k], (size_t)((a->bytes + 63) / 64 * 8));
     a->touched[k] = NULL;
   }
+  drop_sectors(a);
   a->host = NULL;
   a->pages = NULL;
   a->bits = NULL;
@@ -193,6 +205,25 @@ sim_alloc_t *sim_alloc_find(const sim_memory_t *m, uint64_t address) {
 }
 
 /* -- what a launch touches -- */
+
+sim_sector_t *sim_alloc_sectors(sim_alloc_t *a) {
+  td_mutex_lock(&a->mutex);
+  if (!a->sectors)
+    __atomic_store_n(&a->sectors,
+                     map_pages(sector_count(a) * sizeof *a->sectors),
+                     __ATOMIC_RELEASE);
+  td_mutex_unlock(&a->mutex);
+  return a->sectors;
+}
+
+uint32_t *sim_alloc_l2(sim_alloc_t *a) {
+  if (!a->l2) a->l2 = map_pages(sector_count(a) * sizeof *a->l2);
+  return a->l2;
+}
+
+void sim_memory_forget_sectors(sim_memory_t *m) {
+  for (size_t n = 0; n < m->count; n++) drop_sectors(m->list[n]);
+}
 
 static uint64_t word_mask(uint64_t offset, uint64_t end, uint64_t word);
 

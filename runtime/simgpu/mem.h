@@ -33,6 +33,11 @@ typedef enum sim_alloc_kind_t {
 
 enum { SIM_PAGE_UNTOUCHED, SIM_PAGE_PARTLY, SIM_PAGE_DEFINED };
 
+/* What a launch did to 32 bytes; see sectors.c. */
+typedef struct sim_sector_t {
+  uint32_t owner, read, written, meta;
+} sim_sector_t;
+
 typedef struct sim_alloc_t {
   uint64_t address, bytes;
   uint8_t *host;      /* NULL once freed */
@@ -51,6 +56,8 @@ typedef struct sim_alloc_t {
   bool is_ending;     /* a stream-ordered free is queued */
   uint64_t *touched[3]; /* of a launch that notes what it touches: a bit a
                            byte read, written, used atomically; mapped */
+  sim_sector_t *sectors; /* one for each 32 bytes, mapped on demand */
+  uint32_t *l2;          /* likewise: the step that used it last; see l2.c */
 } sim_alloc_t;
 
 /* All allocations of a process, by address. Freed ones stay a while, to be
@@ -60,6 +67,8 @@ typedef struct sim_memory_t {
   size_t count, capacity, freed;
   uint64_t next[16];  /* the next address of each device */
   uint32_t next_id;
+  uint32_t stamp;     /* of the latest launch's sectors */
+  uint32_t l2_step;   /* the latest of any launch */
 } sim_memory_t;
 
 /* NULL if the host has no memory. bytes > 0. */
@@ -75,6 +84,12 @@ void sim_memory_free(sim_memory_t *memory);
 sim_alloc_t *sim_alloc_find(const sim_memory_t *memory, uint64_t address);
 /* The one that starts nearest below, for "N bytes beyond"; may be NULL. */
 sim_alloc_t *sim_alloc_below(const sim_memory_t *memory, uint64_t address);
+
+/* Maps the sectors, or the cache's entries; NULL without memory. */
+sim_sector_t *sim_alloc_sectors(sim_alloc_t *a);
+uint32_t *sim_alloc_l2(sim_alloc_t *a);
+/* Unmaps both everywhere. */
+void sim_memory_forget_sectors(sim_memory_t *memory);
 
 /* Notes bytes that a launch touches. kind: 'r', 'w', 'a'. */
 void sim_touch(sim_alloc_t *a, uint64_t offset, uint64_t bytes, char kind);

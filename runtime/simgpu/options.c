@@ -109,9 +109,15 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
     return true;
   }
   if (td_str_eqc(key, "count")) {
-    if (!td_str_eqc(value, "full") && !td_str_eqc(value, "basic"))
-      return false;
-    o->is_counting = td_str_eqc(value, "full");
+    if (td_str_eqc(value, "full")) o->count = SIM_COUNT_FULL;
+    else if (td_str_eqc(value, "basic")) o->count = SIM_COUNT_BASIC;
+    else if (td_str_eqc(value, "off")) o->count = SIM_COUNT_OFF;
+    else return false;
+    return true;
+  }
+  if (td_str_eqc(key, "l2")) {
+    if (!td_str_eqc(value, "wave") && !td_str_eqc(value, "off")) return false;
+    o->no_l2 = td_str_eqc(value, "off");
     return true;
   }
   if (td_str_eqc(key, "poison")) {
@@ -148,7 +154,6 @@ void sim_options_read(sim_options_t *o) {
   memset(o, 0, sizeof *o);
   o->checks = SIM_CHECK_ALL;
   o->poison = 0xFF;
-  o->is_counting = true;
   o->seed = (uint64_t)td_env_int(TD_ENV_SIM_SEED);
   const char *check = td_env_set(TD_ENV_SIM_CHECK);
   if (check) read_checks(o, td_str(check));

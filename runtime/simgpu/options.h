@@ -29,6 +29,12 @@ typedef enum sim_arith_t {
   SIM_ARITH_PERTURBED
 } sim_arith_t;
 
+typedef enum sim_count_t {
+  SIM_COUNT_FULL,
+  SIM_COUNT_BASIC, /* no sectors, no conflicts, no cache */
+  SIM_COUNT_OFF
+} sim_count_t;
+
 typedef struct sim_options_t {
   uint64_t seed;
   uint32_t checks;  /* bits of families; see checks.def */
@@ -42,7 +48,8 @@ typedef struct sim_options_t {
   uint64_t memory;  /* bytes a device has, 0: the row's */
   uint64_t budget;  /* warp instructions a launch may take, 0: no limit */
   uint32_t host;    /* level of x86-64 to run on, 0: the best */
-  bool is_counting; /* sectors, wavefronts */
+  sim_count_t count;
+  bool no_l2;       /* without the model of the cache */
   uint8_t poison;
   char report[512]; /* path of the JSON lines file, "" for none */
   char fail[64];    /* function of an injected failure */

@@ -134,6 +134,10 @@ struct sim_cta_t {
   sim_cta_t **cluster;   /* its CTAs by rank; NULL outside clusters */
   uint32_t cluster_count;
   bool is_running;
+  uint64_t ordinal;      /* the n-th block that the launch runs */
+  uint32_t owner;        /* of sectors: its cluster's number */
+  struct sim_l2_run_t *l2_runs; /* its stream of sectors, see l2.h */
+  size_t l2_count, l2_capacity;
   sim_async_t *async;    /* mbarriers and copies of this CTA, or NULL */
   uint8_t *marks;        /* of words that asynchronous operations use, with
                             their checks on; SIM_MARK_* */
@@ -177,6 +181,13 @@ struct sim_launch_t {
   const uint8_t *params; /* kernel->func->param_bytes of them */
   sim_alloc_t *param_alloc;
   const sim_options_t *options;
+  bool uses_sectors;     /* keeps what it does to each, see sectors.h */
+  bool is_judging;       /* and finds races between CTAs */
+  bool has_l2;
+  bool is_threaded;      /* several host threads work on it */
+  uint32_t stamp;        /* of its sectors */
+  struct sim_details_t *details;
+  struct sim_l2_t *l2;
   bool is_tracking;      /* notes the global bytes that it touches */
   uint64_t number;       /* of the launch, from 1 */
   sim_report_t *report;

@@ -1,6 +1,8 @@
 /* Judges the addresses of a warp's access and finds their storage. The usual
    cases, consecutive elements and one address, cost one test each. */
 #include "runtime/simgpu/async.h"
+#include "runtime/simgpu/pattern.h"
+#include "runtime/simgpu/sectors.h"
 #include "runtime/simgpu/x_mem.h"
 
 /* The allocation of an address, by the one this instruction used last. */
@@ -98,6 +100,32 @@ static bool judge_pending(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   return true;
 }
 
+/* The sectors of the request; lanes of several allocations one by one. */
+static bool touch_sectors(sim_warp_t *w, const sim_ins_t *i,
+                          const sim_access_t *x, const uint64_t address[32],
+                          char kind) {
+  unsigned flags = sim_touch_flags(i, kind);
+  uint32_t first = x->first;
+  sim_alloc_t *a = x->alloc[first];
+  if (x->is_run || x->is_same)
+    return sim_sectors_run(
+        w, i, a, address[first],
+        (uint64_t)(x->is_same ? 1 : __builtin_popcount(x->mask)) * x->size,
+        flags, first);
+  bool one = true;
+  for (uint32_t l = 0; l < 32; l++)
+    if (x->mask >> l & 1) one = one && x->alloc[l] == a;
+  sim_pattern_t p;
+  if (one && sim_pattern_fill(&p, x->mask, address, x->size, false))
+    return sim_sectors_some(w, i, a, address[first], p.sector, p.bytes,
+                            p.sectors, flags);
+  for (uint32_t l = 0; l < 32; l++)
+    if ((x->mask >> l & 1) &&
+        !sim_sectors_run(w, i, x->alloc[l], address[l], x->size, flags, l))
+      return false;
+  return true;
+}
+
 bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                        const uint64_t address[32], uint32_t size, char kind,
                        sim_access_t *out) {
@@ -120,7 +148,7 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       sim_count_global(w->worker, m, address, size, kind != 'r');
       if (launch->is_tracking)
         sim_touch(a, offset, (uint64_t)lanes * size, kind);
-      return true;
+      return !launch->uses_sectors || touch_sectors(w, i, out, address, kind);
     }
   }
   out->is_run = out->is_same = false;
@@ -153,6 +181,8 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   }
   out->first = out->mask ? (uint32_t)__builtin_ctz(out->mask) : 0;
   sim_count_global(w->worker, out->mask, address, size, kind != 'r');
+  if (out->mask && launch->uses_sectors)
+    return touch_sectors(w, i, out, address, kind);
   return true;
 }
 

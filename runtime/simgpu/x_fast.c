@@ -3,6 +3,7 @@
    comparison of the lanes' distances stands for all that the slow way judges
    lane by lane. Whatever is unusual goes the slow way from the start. */
 #include "runtime/simgpu/pattern.h"
+#include "runtime/simgpu/sectors.h"
 #include "runtime/simgpu/x_mem.h"
 
 #define PATIENCE 16u /* new patterns in a row before most are not learnt */
@@ -351,6 +352,17 @@ static void track(const sim_pattern_t *p, sim_alloc_t *a, uint64_t offset,
               kind);
 }
 
+static bool touch_sectors(sim_warp_t *w, const sim_ins_t *i,
+                          const sim_pattern_t *p, sim_alloc_t *a,
+                          uint64_t base, bool is_write) {
+  unsigned flags = sim_touch_flags(i, is_write ? 'w' : 'r');
+  if (p->any_phase)
+    return sim_sectors_run(w, i, a, base, (uint64_t)p->distinct * p->size,
+                           flags, p->first);
+  return sim_sectors_some(w, i, a, base, p->sector, p->bytes, p->sectors,
+                          flags);
+}
+
 int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                     const uint64_t address[32], bool is_write) {
   sim_worker_t *worker = w->worker;
@@ -377,11 +389,15 @@ int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     if (!global_defined(p, a, offset)) return 0;
     count_global(worker, p, base, false);
     if (launch->is_tracking) track(p, a, offset, false);
+    if (launch->uses_sectors && !touch_sectors(w, i, p, a, base, false))
+      return -1;
     load_rows(w, i, p, a->host + offset);
     return 1;
   }
   count_global(worker, p, base, true);
   if (launch->is_tracking) track(p, a, offset, true);
+  if (launch->uses_sectors && !touch_sectors(w, i, p, a, base, true))
+    return -1;
   /* poison goes under a first partial store, not over it */
   if (p->any_phase) {
     uint64_t bytes = (uint64_t)p->distinct * size;

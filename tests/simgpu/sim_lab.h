@@ -209,7 +209,9 @@ static inline uint64_t lab_counter(lab_t *lab, const char *name) {
   if (!n) fail_msg("no launch was counted");
   lab->counters_get(n - 1, text, sizeof text);
   snprintf(key, sizeof key, "\"%s\":", name);
-  const char *p = strstr(text, key);
+  const char *counters = strstr(text, "\"counters\":");
+  const char *p = counters ? strstr(counters, key) : NULL;
+  if (!p) p = strstr(text, key); /* of the launch as a whole */
   if (!p) fail_msg("no counter %s in %s", name, text);
   return strtoull(p + strlen(key), NULL, 10);
 }
