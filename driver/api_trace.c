@@ -6,14 +6,14 @@
  *   plan.txt         the plan without machine code
  *   memory.json      where each buffer lies and from when to when it lives
  *   remarks.jsonl    what the passes decided
+ *   report.html      all of it on a page (api_report.c)
  *   README           what each name means
  *
  * Weights and inputs never go there. Only the times differ between two
  * compiles of one text. */
-#include "driver/api_backend.h"
+#include "driver/api_report.h"
 #include "passes/remark.h"
 #include "runtime/base/env.h"
-#include "runtime/plan/plan_text.h"
 
 const char *drv_trace_folder(const drv_backend_t *b) {
   tdsl_string_t given = b->c->desc->trace_dir;
@@ -203,6 +203,7 @@ static const char readme[] =
     "plan.txt         buffers and launches in order; `tdslc opt` reads it\n"
     "memory.json      offsets and lives of buffers, all dims at their bounds\n"
     "remarks.jsonl    what the passes decided, and the bytes it costs\n"
+    "report.html      source, decisions, kernels and memory on one page\n"
     "\n"
     "No weights, no inputs. The texts name files and tensors of the program.\n";
 
@@ -223,5 +224,7 @@ void drv_trace_end(drv_backend_t *b) {
   put_manifest(b);
   put_kernels(b);
   put_memory(b);
+  drv_report_html(b, &out);
+  put_file(b, "report.html", &out);
   drv_trace_write(b, "README", readme, sizeof readme - 1);
 }

@@ -66,7 +66,7 @@ int report_json(const char *path, const result_t *results, int count,
 
 /* ---- the picture --------------------------------------------------------- */
 
-enum { LEFT = 260, WIDTH = 460, LINE = 22, TOP = 54 };
+enum { LEFT = 285, WIDTH = 460, LINE = 22, TOP = 54 };
 
 static void bar(FILE *f, int y, double share, const char *colour) {
   double w = share > 1.2 ? 1.2 : share;
