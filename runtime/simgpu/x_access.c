@@ -193,12 +193,9 @@ static bool judge_tags(sim_warp_t *w, const sim_ins_t *i,
   uint32_t line = (uint32_t)(i - w->code), size = x->size;
   uint32_t words = size <= 4 ? 1 : size / 4;
   uint64_t first = sim_tag(w, line, 0, 15, kind != 'r', kind == 'a');
-  uint64_t last = ~UINT64_C(0);
   for (uint32_t l = 0; l < 32; l++) {
     uint64_t offset = x->offset[l];
     if (!(x->mask >> l & 1)) continue;
-    if (offset == last && kind == 'r') continue; /* broadcast */
-    last = offset;
     uint64_t now = first | (uint64_t)l << 24;
     if (size < 4) {
       uint64_t bytes = ((UINT64_C(1) << size) - 1) << (offset & 3);

@@ -2,6 +2,7 @@
    of last time, in memory that is there, defined and in order: then one
    comparison of the lanes' distances stands for all that the slow way judges
    lane by lane. Whatever is unusual goes the slow way from the start. */
+#include "runtime/simgpu/async.h"
 #include "runtime/simgpu/pattern.h"
 #include "runtime/simgpu/sectors.h"
 #include "runtime/simgpu/x_mem.h"
@@ -212,6 +213,18 @@ static bool is_defined(const sim_pattern_t *p, const uint8_t *d) {
   return all == UINT64_C(0x0101010101010101);
 }
 
+/* Any word that asynchronous operations use. */
+static bool is_marked(const sim_pattern_t *p, const uint8_t *marks,
+                      uint64_t base) {
+  uint32_t words = p->size <= 4 ? 1 : p->size / 4u, any = 0;
+  for (uint32_t n = 0; n < p->distinct; n++) {
+    const uint8_t *at = marks + (base + (uint64_t)(int64_t)
+                                            p->rel[p->lane[n]]) / 4;
+    for (uint32_t k = 0; k < words; k++) any |= at[k];
+  }
+  return any != 0;
+}
+
 static void define(const sim_pattern_t *p, uint8_t *d) {
   if (p->is_run) {
     memset(d, 1, (size_t)__builtin_popcount(p->mask) * p->size);
@@ -237,7 +250,9 @@ static bool judge(sim_warp_t *w, const sim_ins_t *i, const sim_pattern_t *p,
   const uint64_t who = UINT64_C(0xFFF) << 24, stamp = plain >> 44;
   for (uint32_t n = 0; n < p->distinct; n++) {
     uint32_t offset = base + (uint32_t)p->rel[p->lane[n]];
-    uint64_t now = plain | (uint64_t)p->who[n] << 24;
+    /* of lanes that write one address, the first is judged */
+    uint32_t lane = is_write ? p->lane[n] : p->who[n];
+    uint64_t now = plain | (uint64_t)lane << 24;
     if (p->size < 4) {
       uint64_t bytes = ((UINT64_C(1) << p->size) - 1) << (offset & 3);
       now = (now & ~(UINT64_C(15) << 20)) | bytes << 20;
@@ -251,9 +266,12 @@ static bool judge(sim_warp_t *w, const sim_ins_t *i, const sim_pattern_t *p,
       } else if (!((old | now) >> 19 & 1) && ((old ^ now) >> 30 & 63)) {
         /* two warps read */
         *tag = (now & ~who) | many | (old & UINT64_C(15) << 20);
-      } else if (!sim_tag_meet(w, i, tag, now, p->who[n], offset, p->size)) {
+      } else if (!sim_tag_meet(w, i, tag, now, lane, offset, p->size)) {
         return false;
       }
+      if (p->who[n] != lane)
+        *tag = (*tag & ~(UINT64_C(63) << 24)) |
+               (uint64_t)SIM_TAG_MANY_LANES << 24;
     }
   }
   return true;
@@ -264,7 +282,7 @@ static bool judge_records(sim_warp_t *w, const sim_ins_t *i,
                           bool is_write) {
   w->serial++;
   for (uint32_t n = 0; n < p->distinct; n++) {
-    if (!sim_race_access(w, w->cta, i, p->who[n],
+    if (!sim_race_access(w, w->cta, i, is_write ? p->lane[n] : p->who[n],
                          base + (uint32_t)p->rel[p->lane[n]], p->size,
                          is_write ? SIM_RACE_WRITE : 0))
       return false;
@@ -278,7 +296,7 @@ int sim_fast_shared(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   const sim_launch_t *launch = worker->launch;
   sim_cta_t *cta = w->cta;
   uint32_t size = (uint32_t)i->bytes * i->lanes;
-  if (w->is_tainted || launch->kernel->has_async) return 0;
+  if (w->is_tainted) return 0;
   const sim_pattern_t *p = find(w, i, m, address, size, true);
   if (!p) return 0;
   uint64_t base = address[p->first];
@@ -287,6 +305,7 @@ int sim_fast_shared(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       base + (uint64_t)p->high + size > launch->shared_end ||
       base >= launch->shared_end)
     return 0;
+  if (cta->marks && is_marked(p, cta->marks, base)) return 0;
   if (!is_write && !is_defined(p, cta->shared_defined + base)) return 0;
   uint64_t *c = worker->counters;
   c[is_write ? SIM_COUNTER_SHARED_WRITTEN : SIM_COUNTER_SHARED_READ] +=
@@ -368,7 +387,11 @@ int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   sim_worker_t *worker = w->worker;
   const sim_launch_t *launch = worker->launch;
   uint32_t size = (uint32_t)i->bytes * i->lanes;
-  if (w->is_tainted || launch->kernel->has_async) return 0;
+  if (w->is_tainted) return 0;
+  /* pending copies may use what is touched */
+  const sim_async_t *pending = w->cta->marks ? w->cta->async : NULL;
+  if (pending && (pending->count || (pending->cp_pending && is_write)))
+    return 0;
   sim_pattern_t *p = find(w, i, m, address, size, false);
   if (!p) return 0;
   uint64_t base = address[p->first];
