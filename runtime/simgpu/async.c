@@ -59,7 +59,7 @@ void sim_async_start(sim_cta_t *cta) {
   a->tick = 0;
   a->random = cta->random ^ UINT64_C(0xA5A5F00DCAFE1234);
   for (uint32_t n = 0; n < cta->warp_count; n++) {
-    sim_queue_t *q = cta->warps[n].queue;
+    sim_lane_queues_t *q = cta->warps[n].queue;
     sim_cp_t *ops = q->ops;
     uint32_t capacity = q->capacity;
     memset(q, 0, sizeof *q);
@@ -131,7 +131,7 @@ static void place_of(const sim_warp_t *w, const sim_ins_t *o, char *out,
 static bool touched_cp(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
                        uint32_t lane, uint32_t offset, uint32_t bytes,
                        sim_warp_t *owner, const sim_cp_t *op, uint32_t l) {
-  const sim_queue_t *q = owner->queue;
+  const sim_lane_queues_t *q = owner->queue;
   uint32_t at = offset - cta->launch->shared_start;
   bool is_open = op->group[l] == q->commits[l] && !(op->tied >> l & 1);
   bool is_mine = owner == w && l == lane;
@@ -274,6 +274,15 @@ bool sim_async_global(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
   const sim_cta_t *cta = w->cta;
   for (uint32_t n = 0; n < cta->async->count; n++) {
     const sim_copy_t *c = cta->async->copies[n];
+    if (is_write && c->is_tensor && !c->is_released &&
+        overlap(c->map_address, 128, address, bytes)) {
+      place_of(w, c->ins, place, sizeof place);
+      return sim_find(w, ins, SIM_CHECK_ASYNC_SOURCE, lane, PTX_SPACE_GLOBAL,
+                      address, bytes,
+                      "belongs to the tensor map of a pending copy by warp "
+                      "%u lane %u (%s)",
+                      c->warp->id, c->lane, place);
+    }
     if (c->kind == SIM_COPY_LOAD && !is_write) continue;
     if (!covers_global(c, address, bytes)) continue;
     place_of(w, c->ins, place, sizeof place);
@@ -290,7 +299,7 @@ bool sim_async_global(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
   }
   if (!is_write) return true;
   for (uint32_t n = 0; n < cta->warp_count; n++) {
-    const sim_queue_t *q = cta->warps[n].queue;
+    const sim_lane_queues_t *q = cta->warps[n].queue;
     for (uint32_t k = 0; k < q->count; k++) {
       const sim_cp_t *op = &q->ops[k];
       for (uint32_t left = op->mask; left; left &= left - 1) {
@@ -413,7 +422,7 @@ void sim_async_fence(sim_warp_t *w) {
 /* -- cp.async -- */
 
 sim_cp_t *sim_cp_new(sim_warp_t *w, const sim_ins_t *ins) {
-  sim_queue_t *q = w->queue;
+  sim_lane_queues_t *q = w->queue;
   if (q->count == q->capacity) {
     uint32_t capacity = q->capacity ? q->capacity * 2 : 16;
     sim_cp_t *ops = capacity > 4096 ? NULL
@@ -473,7 +482,7 @@ static void observe(sim_warp_t *w, sim_cp_t *op, uint32_t lanes,
 }
 
 static void compact(sim_warp_t *w) {
-  sim_queue_t *q = w->queue;
+  sim_lane_queues_t *q = w->queue;
   uint32_t left = 0;
   for (uint32_t k = 0; k < q->count; k++) {
     if (!q->ops[k].mask) continue;
@@ -485,7 +494,7 @@ static void compact(sim_warp_t *w) {
 }
 
 void sim_cp_wait(sim_warp_t *w, uint32_t m, uint32_t n) {
-  sim_queue_t *q = w->queue;
+  sim_lane_queues_t *q = w->queue;
   sim_stamp_t stamp = {.clock = w->clocks[w->agent], .sync = w->sync_clock,
                        .serial = ++w->serial, .agent = (uint16_t)w->agent};
   for (uint32_t k = 0; k < q->count; k++) {
@@ -504,7 +513,7 @@ void sim_cp_wait(sim_warp_t *w, uint32_t m, uint32_t n) {
 }
 
 void sim_cp_observe(sim_warp_t *w, uint32_t lanes, uint32_t serial) {
-  sim_queue_t *q = w->queue;
+  sim_lane_queues_t *q = w->queue;
   for (uint32_t k = 0; k < q->count; k++) {
     sim_cp_t *op = &q->ops[k];
     if (op->serial >= serial) break;

@@ -36,7 +36,7 @@ typedef struct sim_cp_t {
 } sim_cp_t;
 
 /* Of a warp. */
-struct sim_queue_t {
+struct sim_lane_queues_t {
   sim_cp_t *ops;
   uint32_t count, capacity;
   uint32_t serial;           /* cp.async instructions so far */

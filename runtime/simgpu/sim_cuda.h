@@ -114,6 +114,11 @@ int cuLaunchKernelEx(const rcuda_launch_config_t *config,
 int cuLaunchCooperativeKernel(rcuda_func_t *function, unsigned gx, unsigned gy,
     unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
     rcuda_stream_t *stream, void **params);
+int cuTensorMapEncodeTiled(rcuda_tensor_map_t *out, int type, unsigned rank,
+    void *address, const uint64_t *dims, const uint64_t *strides,
+    const unsigned *box, const unsigned *steps, int interleave, int swizzle,
+    int promotion, int fill);
+int cuTensorMapReplaceAddress(rcuda_tensor_map_t *map, void *address);
 int cuLaunchHostFunc(rcuda_stream_t *stream, void (*fn)(void *), void *user);
 int cuStreamCreateWithPriority(rcuda_stream_t **out, unsigned flags,
     int priority);

@@ -43,7 +43,7 @@ typedef struct sim_cta_t sim_cta_t;
 typedef struct sim_worker_t sim_worker_t;
 typedef struct sim_launch_t sim_launch_t;
 typedef struct sim_async_t sim_async_t; /* async.h */
-typedef struct sim_queue_t sim_queue_t;
+typedef struct sim_lane_queues_t sim_lane_queues_t;
 typedef struct sim_mbar_t sim_mbar_t;
 typedef struct sim_group_t sim_group_t;
 
@@ -78,7 +78,7 @@ struct sim_warp_t {
   uint32_t cluster_arrived; /* lanes at the cluster's barrier */
   uint32_t cluster_passed;  /* lanes whose phase is over, not yet waited */
   uint32_t tensor_serial; /* of matrix instructions, for seeded choices */
-  sim_queue_t *queue;    /* pending copies of its lanes, or NULL */
+  sim_lane_queues_t *queue;    /* pending copies of its lanes, or NULL */
   const sim_mbar_t *waits_for; /* in SIM_WARP_SPIN, if for an mbarrier */
 };
 

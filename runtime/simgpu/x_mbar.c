@@ -110,7 +110,7 @@ SIM_DEF(mbar_arrive) {
 /* A wait that could succeed first fails a seeded number of times: programs
    must try again. */
 static bool stalls(sim_warp_t *w, const sim_mbar_t *b) {
-  sim_queue_t *q = w->queue;
+  sim_lane_queues_t *q = w->queue;
   if (b->phase == 0 || w->clocks[b->agent] >= b->first_clock + b->phase)
     return false;
   if (q->stall_mbar != b || q->stall_phase != b->phase) {

@@ -81,6 +81,11 @@
   X(cuGraphExecDestroy, (rcuda_exec_t *))                                     \
   X(cuGraphDestroy, (rcuda_graph_t *))                                        \
   X(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))       \
+  X(cuTensorMapEncodeTiled,                                                   \
+    (rcuda_tensor_map_t *, int, unsigned, void *, const uint64_t *,           \
+     const uint64_t *, const unsigned *, const unsigned *, int, int, int,     \
+     int))                                                                    \
+  X(cuTensorMapReplaceAddress, (rcuda_tensor_map_t *, void *))                \
   X(cuTexRefCreate, (void *))                                                 \
   X(simgpu_configure, (const char *))
 
