@@ -47,8 +47,10 @@ def told(device, detail):
     return detail
 
 
-def environment(device, folder, extra=None):
-    """(variables of the run, path of the simulator's report or None)"""
+def environment(env, device, folder, extra=None):
+    """(variables of the run, path of the simulator's report or None). What
+    NVRTC makes is kept by its content in the build folder: compiling takes
+    longer than running."""
     extra = dict(extra or {})
     if not device.startswith("sim"):
         return extra or None, None
@@ -56,7 +58,8 @@ def environment(device, folder, extra=None):
     if os.path.exists(path):
         os.remove(path)
     extra = dict(getattr(device, "extra", {}), **extra)
-    extra["TDSL_SIM_REPORT"] = path
+    extra.update(TDSL_SIM_REPORT=path, TDSL_CACHE="on",
+                 TDSL_CACHE_DIR=os.path.join(env.build, "test-cache"))
     return extra, path
 
 

@@ -88,7 +88,7 @@ def run_simulated(env, title, path):
     the CPU and no check may report."""
     where = gpu.place("sim", title)
     with env.scratch() as folder:
-        extra, report = gpu.environment(where, folder)
+        extra, report = gpu.environment(env, where, folder)
         code, out = env.start(["sh", path, env.build, "--device", where],
                               os.path.dirname(path), timeout=600,
                               extra=extra)

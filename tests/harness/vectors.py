@@ -56,7 +56,7 @@ def run_once(env, source, case, args, device, folder, more=(), extra=None):
         command += ["--config", config]
     if os.path.exists(result):
         os.remove(result)
-    extra, report = gpu.environment(device, folder, extra)
+    extra, report = gpu.environment(env, device, folder, extra)
     code, out = env.tdslc(command + list(more), folder, extra=extra)
     if code in (1, 4) and "error[B01]" in out:
         raise Refused(re.search(r"error\[B01\]: (.*)", out).group(1))
@@ -193,7 +193,7 @@ def run_language_tests(env, path, device):
     short = os.path.relpath(path, env.root)
     where = gpu.place(device, "tests.%s@%s" % (short, device))
     with env.scratch() as folder:
-        extra, report = gpu.environment(where, folder)
+        extra, report = gpu.environment(env, where, folder)
         code, out = env.tdslc(["run", "--tests", path, "--device", where,
                                "--mesh", "none", "--lib", env.stdlib],
                               timeout=300, extra=extra)

@@ -1,5 +1,7 @@
 /* Inside of the driver: the cache of kernels, keys, reports of failures. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -177,6 +179,9 @@ static void a_report_can_be_replayed(void **state) {
 }
 
 int main(void) {
+  /* the runner switches caches off, and these tests are about one */
+  (void)setenv("TDSL_CACHE", "on", 1);
+  (void)setenv("TDSL_CACHE_DIR", TDSL_BUILD_DIR "/test-cache", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(keys_hold_every_field),
       cmocka_unit_test(objects_are_shared),
