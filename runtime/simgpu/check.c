@@ -127,8 +127,10 @@ bool sim_find(sim_warp_t *w, const sim_ins_t *ins, sim_check_t id,
   td_buf_vprintf(&buf, format, args);
   va_end(args);
   sim_report_add(launch->report, &f);
+  if (row->code == 0) return true; /* a note */
   bool go_on = options->is_warning && id != SIM_CHECK_TRAP &&
                id != SIM_CHECK_HANG && id != SIM_CHECK_BUDGET &&
+               id != SIM_CHECK_HANG_GRID &&
                id != SIM_CHECK_ILLEGAL;
   if (go_on) return true;
   td_mutex_lock(&launch->mutex);

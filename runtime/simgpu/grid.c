@@ -21,6 +21,8 @@
 #define SLICE_SHARED 20000 /* where blocks wait for each other */
 #define HELD_BYTES   ((uint64_t)1 << 30)
 #define IDLE_ROUNDS  200000u
+#define QUIET        UINT64_C(100000000) /* warp instructions of blocks that
+                                            talk, without a store */
 #define MBAR_ROUNDS  2000u /* where everyone waits for an mbarrier */
 
 uint64_t sim_random(uint64_t *state) {
@@ -158,7 +160,7 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
     uint32_t row = k->undefined.data[n] & 3u;
     uint32_t at = k->undefined.data[n] & ~3u;
     size_t bytes = row == SIM_ROW_64 ? 256 : row == SIM_ROW_32 ? 128 : 4;
-    memset(w->r + at, SIM_POISON, bytes);
+    sim_poison_fill(launch->options, w->r + at, bytes, at + 1);
     if (!(launch->options->checks & SIM_CHECK_INIT)) continue;
     w->is_tainted = true;
     if (row == SIM_ROW_PRED)
@@ -167,7 +169,8 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
       memset(sim_shadow(w, at), 0xFF, 32);
   }
   if (k->local_bytes) {
-    memset(w->local, SIM_POISON, (size_t)k->local_bytes * 32);
+    sim_poison_fill(launch->options, w->local, (size_t)k->local_bytes * 32,
+                    cta->linear * 64 + id);
     memset(w->local_defined, 0, (size_t)k->local_bytes * 32);
   }
 }
@@ -175,7 +178,7 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
 static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
   sim_launch_t *launch = cta->launch;
   const uint32_t *g = launch->grid, *c = launch->cluster;
-  cta->linear = cta->ordinal = linear;
+  cta->linear = linear;
   cta->owner = (uint32_t)(linear / cta->cluster_count);
   cta->l2_count = 0;
   if (cta->cluster_count > 1) {
@@ -212,7 +215,7 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
   memset(cta->remote, 0, cta->reader_count * sizeof *cta->remote);
   sim_race_restart(cta);
   sim_async_start(cta);
-  memset(cta->shared, SIM_POISON, cta->shared_bytes);
+  sim_poison_fill(launch->options, cta->shared, cta->shared_bytes, linear);
   memset(cta->shared_defined, 0, cta->shared_bytes);
   for (uint32_t n = 0; n < cta->warp_count; n++)
     start_warp(cta, n, is_first);
@@ -338,6 +341,7 @@ static void run_warp(sim_warp_t *w, int32_t slice) {
   worker->executed += w->executed - before;
   if (w->state == SIM_WARP_DONE) {
     w->cta->done++;
+    worker->progress++;
     sim_group_exit(w);
     sim_barrier_exit(w);
   }
@@ -421,8 +425,23 @@ static void report_hang(sim_cta_t *cta) {
                   at->line);
   }
   if (!first) return;
-  sim_find(first, stopped_at(first), SIM_CHECK_HANG, 32, PTX_SPACE_REG, 0, 0,
-           "%s", text);
+  uint64_t begun = __atomic_load_n(&cta->launch->next_cta, __ATOMIC_RELAXED);
+  if (first->state != SIM_WARP_BARRIER && begun < cta->launch->run_total)
+    sim_find(first, stopped_at(first), SIM_CHECK_HANG_GRID, 32,
+             PTX_SPACE_REG, 0, 0,
+             "%llu of %llu blocks cannot start before these end: %s",
+             (unsigned long long)(cta->launch->run_total - begun),
+             (unsigned long long)cta->launch->run_total, text);
+  else
+    sim_find(first, stopped_at(first), SIM_CHECK_HANG, 32, PTX_SPACE_REG, 0,
+             0, "%s", text);
+  if (first->state == SIM_WARP_BARRIER && cta->done &&
+      !cta->barriers[first->wait].is_all)
+    sim_find(first, stopped_at(first), SIM_CHECK_BAR_EXIT, 32, PTX_SPACE_REG,
+             first->wait, 0,
+             "%u warps have exited while others wait at barrier %u for %u "
+             "threads",
+             cta->done, first->wait, cta->barriers[first->wait].expected);
   for (uint32_t n = 0; n < cta->warp_count; n++) {
     sim_warp_t *w = &cta->warps[n];
     const sim_mbar_t *m = w->waits_for;
@@ -475,7 +494,8 @@ static void work(void *arg) {
   int32_t slice = options->preempt ? (int32_t)options->preempt
                   : shares || unit > 1 ? SLICE_SHARED
                                        : SLICE;
-  uint32_t idle = 0;
+  uint32_t idle = 0, rounds = 0;
+  uint64_t quiet = 0;
   fenv_t env;
   fegetenv(&env);
   fesetenv(FE_DFL_ENV);
@@ -489,10 +509,14 @@ static void work(void *arg) {
       if (free_unit) {
         uint64_t linear = __atomic_fetch_add(&launch->next_cta, unit,
                                              __ATOMIC_RELAXED);
-        if (linear >= launch->cta_total) continue;
-        for (uint32_t k = 0; k < unit; k++)
-          start_cta(worker->ctas[n + k], linear + k,
+        if (linear >= launch->run_total) continue;
+        uint64_t first =
+            launch->sample ? launch->sample[linear / unit] * unit : linear;
+        for (uint32_t k = 0; k < unit; k++) {
+          worker->ctas[n + k]->ordinal = linear + k;
+          start_cta(worker->ctas[n + k], first + k,
                     worker->ctas[n + k]->generation == 0);
+        }
       }
       any = true;
     }
@@ -525,7 +549,16 @@ static void work(void *arg) {
       }
     }
     idle = ran && only_spins && progress == worker->progress ? idle + 1 : 0;
+    /* plain loops on a flag never count as waiting */
+    if (progress != worker->progress || ended) {
+      quiet = worker->executed;
+      rounds = 0;
+    } else {
+      rounds++;
+    }
     bool hangs = !ran || idle > IDLE_ROUNDS ||
+                 (launch->kernel->is_communicating && rounds > 100 &&
+                  worker->executed - quiet > QUIET) ||
                  (idle == MBAR_ROUNDS && only_mbars(worker));
     if (!ended && hangs) {
       for (uint32_t n = 0; n < worker->cta_count; n++)
@@ -602,6 +635,33 @@ static void add_worker(const sim_worker_t *worker, sim_totals_t *out) {
           : 0;
 }
 
+static int by_number(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* The clusters to run, if not all; blocks that talk to each other all run. */
+static void choose_sample(sim_launch_t *launch) {
+  const sim_options_t *o = launch->options;
+  uint64_t unit = cluster_size(launch), units = launch->cta_total / unit;
+  uint64_t want = (uint64_t)o->samples_first + o->samples_last +
+                  o->samples_random, n = 0;
+  launch->run_total = launch->cta_total;
+  if (want == 0 || want >= units || launch->kernel->is_communicating) return;
+  launch->sample = malloc((size_t)want * sizeof *launch->sample);
+  if (!launch->sample) return;
+  uint64_t state = o->seed * 31 + launch->number;
+  if (o->samples_first) launch->sample[n++] = 0;
+  if (o->samples_last) launch->sample[n++] = units - 1;
+  while (n < want) launch->sample[n++] = sim_random(&state) % units;
+  qsort(launch->sample, (size_t)n, sizeof *launch->sample, by_number);
+  uint64_t kept = 1;
+  for (uint64_t k = 1; k < n; k++)
+    if (launch->sample[k] != launch->sample[kept - 1])
+      launch->sample[kept++] = launch->sample[k];
+  launch->run_total = kept * unit;
+}
+
 int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
   const sim_kernel_t *k = launch->kernel;
   uint32_t unit = cluster_size(launch);
@@ -611,6 +671,7 @@ int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
       sim_occupancy(launch->row, launch->threads, k->registers,
                     launch->shared_end - launch->shared_start);
   uint64_t wave = (uint64_t)(o.ctas ? o.ctas : 1) * launch->row->sms;
+  choose_sample(launch);
   if (k->is_communicating) {
     uint64_t want = wave;
     uint64_t room = HELD_BYTES / cta_bytes(launch);
@@ -622,7 +683,7 @@ int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
     uint64_t threads = launch->options->threads
                            ? launch->options->threads
                            : (uint64_t)td_os_cpu_count();
-    uint64_t units = launch->cta_total / unit;
+    uint64_t units = launch->run_total / unit;
     count = (uint32_t)(threads < units ? threads : units);
     if (count > 64) count = 64;
     if (count == 0) count = 1;
@@ -653,6 +714,8 @@ int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
   free(workers);
   sim_l2_end(launch, out->counters);
   sim_sectors_end(launch);
+  free(launch->sample);
+  launch->sample = NULL;
   td_mutex_free(&launch->mutex);
   return ok ? launch->result : 2;
 }

@@ -44,7 +44,7 @@ void sim_l2_begin(sim_launch_t *launch, uint64_t wave) {
   struct sim_l2_t *l2 = calloc(1, sizeof *l2);
   if (!l2) return;
   l2->wave = wave ? wave : 1;
-  l2->wave_count = (launch->cta_total + l2->wave - 1) / l2->wave;
+  l2->wave_count = (launch->run_total + l2->wave - 1) / l2->wave;
   l2->waves = calloc((size_t)l2->wave_count, sizeof *l2->waves);
   if (!l2->waves || !td_mutex_init(&l2->mutex)) {
     free(l2->waves);
@@ -231,7 +231,7 @@ void sim_l2_cta_end(sim_cta_t *cta, uint64_t n) {
   while (l2->next < l2->wave_count) {
     uint64_t size = l2->next + 1 < l2->wave_count
                         ? l2->wave
-                        : cta->launch->cta_total - l2->next * l2->wave;
+                        : cta->launch->run_total - l2->next * l2->wave;
     wave = &l2->waves[l2->next];
     if (wave->done < size) break;
     if (!l2->is_broken) replay(l2, wave);

@@ -3,6 +3,8 @@
 
 #include "runtime/simgpu/mem.h"
 
+#include "runtime/simgpu/options.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -115,6 +117,7 @@ sim_alloc_t *sim_alloc_new(sim_memory_t *m, uint32_t device, uint64_t bytes,
   a->is_live = true;
   a->is_read_only = kind == SIM_ALLOC_CONST || kind == SIM_ALLOC_PARAM;
   a->id = ++m->next_id;
+  a->options = m->options;
   if (!td_mutex_init(&a->mutex)) {
     free(a);
     return NULL;
@@ -282,7 +285,8 @@ bool sim_is_defined_slow(const sim_alloc_t *a, uint64_t offset,
 static void touch_page(sim_alloc_t *a, uint64_t page) {
   td_mutex_lock(&a->mutex);
   if (a->pages[page] == SIM_PAGE_UNTOUCHED) {
-    memset(a->host + page * SIM_PAGE, SIM_POISON, SIM_PAGE);
+    sim_poison_fill(a->options, a->host + page * SIM_PAGE, SIM_PAGE,
+                    a->address + page * SIM_PAGE);
     __atomic_store_n(&a->pages[page], SIM_PAGE_PARTLY, __ATOMIC_RELEASE);
   }
   td_mutex_unlock(&a->mutex);

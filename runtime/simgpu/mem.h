@@ -56,6 +56,7 @@ typedef struct sim_alloc_t {
   bool is_ending;     /* a stream-ordered free is queued */
   uint64_t *touched[3]; /* of a launch that notes what it touches: a bit a
                            byte read, written, used atomically; mapped */
+  const struct sim_options_t *options; /* for poison */
   sim_sector_t *sectors; /* one for each 32 bytes, mapped on demand */
   uint32_t *l2;          /* likewise: the step that used it last; see l2.c */
 } sim_alloc_t;
@@ -67,6 +68,7 @@ typedef struct sim_memory_t {
   size_t count, capacity, freed;
   uint64_t next[16];  /* the next address of each device */
   uint32_t next_id;
+  const struct sim_options_t *options; /* for poison; NULL: 0xFF */
   uint32_t stamp;     /* of the latest launch's sectors */
   uint32_t l2_step;   /* the latest of any launch */
 } sim_memory_t;

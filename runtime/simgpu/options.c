@@ -23,6 +23,7 @@ static const struct {
                 {"warp", SIM_CHECK_WARP}, {"async", SIM_CHECK_ASYNC},
                 {"num", SIM_CHECK_NUM},   {"leak", SIM_CHECK_LEAK},
                 {"order", SIM_CHECK_ORDER},
+                {"note", SIM_CHECK_NOTE},
                 {"all", SIM_CHECK_ALL},   {"none", 0}};
 
 /* "mem+race", "all", "none", "warn" */
@@ -50,6 +51,29 @@ static bool read_checks(sim_options_t *o, td_str_t text) {
   }
   o->checks = any ? bits : SIM_CHECK_ALL;
   o->is_warning = is_warning;
+  return true;
+}
+
+/* "all", or some of first, last and random:N joined by + */
+static bool read_sample(sim_options_t *o, td_str_t text) {
+  bool first = false, last = false;
+  uint64_t random = 0;
+  for (size_t at = 0; at < text.length;) {
+    size_t start = at;
+    while (at < text.length && text.data[at] != '+') at++;
+    td_str_t word = td_str_n(text.data + start, at - start);
+    at++;
+    if (td_str_eqc(word, "first")) first = true;
+    else if (td_str_eqc(word, "last")) last = true;
+    else if (td_str_starts(word, "random:") &&
+             read_number(td_str_n(word.data + 7, word.length - 7), &random) &&
+             random <= SIM_MAX_SAMPLE) {}
+    else if (td_str_eqc(word, "all") && word.length == text.length) {}
+    else return false;
+  }
+  o->samples_first = first;
+  o->samples_last = last;
+  o->samples_random = (uint32_t)random;
   return true;
 }
 
@@ -121,11 +145,13 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
     return true;
   }
   if (td_str_eqc(key, "poison")) {
-    if (td_str_eqc(value, "ff")) o->poison = 0xFF;
+    o->poison_is_random = td_str_eqc(value, "random");
+    if (td_str_eqc(value, "ff") || o->poison_is_random) o->poison = 0xFF;
     else if (td_str_eqc(value, "00")) o->poison = 0;
     else return false;
     return true;
   }
+  if (td_str_eqc(key, "ctas")) return read_sample(o, value);
   if (td_str_eqc(key, "check")) return read_checks(o, value);
   if (td_str_eqc(key, "fail")) return read_failure(o, value);
   if (td_str_eqc(key, "report")) {
@@ -166,5 +192,22 @@ void sim_options_read(sim_options_t *o) {
     while (*end && *end != ',') end++;
     sim_options_set(o, td_str_n(p, (size_t)(end - p)));
     p = *end ? end + 1 : end;
+  }
+}
+
+void sim_poison_fill(const sim_options_t *o, void *to, size_t bytes,
+                     uint64_t key) {
+  if (!o || !o->poison_is_random) {
+    memset(to, o ? o->poison : 0xFF, bytes);
+    return;
+  }
+  uint64_t state = key * UINT64_C(0x9E3779B97F4A7C15) + o->seed;
+  uint8_t *p = to;
+  for (size_t at = 0; at < bytes; at += 8) {
+    uint64_t z = state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    z ^= z >> 31;
+    memcpy(p + at, &z, bytes - at < 8 ? bytes - at : 8);
   }
 }

@@ -51,11 +51,20 @@ typedef struct sim_options_t {
   sim_count_t count;
   bool no_l2;       /* without the model of the cache */
   uint8_t poison;
+  bool poison_is_random;
+  bool samples_first, samples_last; /* blocks to run; none set: all */
+  uint32_t samples_random;
   char report[512]; /* path of the JSON lines file, "" for none */
   char fail[64];    /* function of an injected failure */
   uint64_t fail_call;
   int fail_code;
 } sim_options_t;
+
+#define SIM_MAX_SAMPLE 100000u
+
+/* What bytes hold that nobody wrote; key: of the place, for random ones. */
+void sim_poison_fill(const sim_options_t *options, void *to, size_t bytes,
+                     uint64_t key);
 
 #define SIM_CHECK_MEM  1u
 #define SIM_CHECK_INIT 2u
@@ -67,6 +76,7 @@ typedef struct sim_options_t {
 #define SIM_CHECK_LEAK 128u
 #define SIM_CHECK_ORDER 256u
 #define SIM_CHECK_ALL  511u
+#define SIM_CHECK_NOTE 512u /* on request only */
 
 /* Defaults, then TDSL_SIM_SEED, _CHECK, _MODE and _REPORT. */
 void sim_options_read(sim_options_t *options);

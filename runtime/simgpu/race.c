@@ -32,6 +32,7 @@ static bool is_complete(const sim_cta_t *cta, const sim_barrier_t *b) {
 }
 
 static void complete(sim_cta_t *cta, uint32_t id) {
+  cta->worker->progress++;
   sim_barrier_t *b = &cta->barriers[id];
   uint32_t n = cta->warp_count, words = cta->clock_words;
   uint32_t *clocks = cta->barrier_clocks + (size_t)id * words;

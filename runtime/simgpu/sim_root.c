@@ -16,6 +16,7 @@ static void first_time(sim_state_t *s) {
   s->row = sim_device_at(0);
   s->device_count = 1;
   s->queue.random = s->options.seed;
+  s->memory.options = &s->options;
   s->has_options = true;
 }
 

@@ -7,6 +7,7 @@
    lanes leave one by one needs no more stack than a loop they leave
    together. */
 #include "runtime/simgpu/cluster.h"
+#include "runtime/simgpu/notes.h"
 
 #include <stdlib.h>
 
@@ -92,8 +93,27 @@ static void count_guarded(sim_warp_t *w, const sim_ins_t *i, uint32_t mask) {
   c[which] += (uint64_t)lanes * i->flops;
 }
 
+/* The same loop with notes of values. */
+static void run_noting(sim_warp_t *w) {
+  const sim_ins_t *i = w->ip;
+  while (i) {
+    uint32_t mask = w->active & (sim_pred(w, i->guard) ^ i->flip);
+    if (i->is_guarded) count_guarded(w, i, mask);
+    if (w->is_tainted && !sim_undef_step(w, i, mask)) break;
+    sim_note_before(w, i, mask);
+    uint32_t finite = sim_note_finite(w, i);
+    const sim_ins_t *now = i;
+    i = i->fn(w, i, mask);
+    if (finite) sim_note_after(w, now, mask, finite);
+  }
+}
+
 void sim_warp_run(sim_warp_t *w) {
   const sim_ins_t *i = w->ip;
+  if (w->cta->launch->options->checks & SIM_CHECK_NOTE) {
+    run_noting(w);
+    return;
+  }
   const uint8_t *rows = w->r;
   while (i) {
     uint32_t mask =

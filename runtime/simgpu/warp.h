@@ -162,7 +162,8 @@ struct sim_worker_t {
   sim_cta_t **ctas;      /* held at once */
   uint32_t cta_count;
   uint64_t executed;
-  uint64_t progress;     /* phases of mbarriers that completed */
+  uint64_t progress;     /* phases of barriers that completed, stores and
+                            atomics that change global memory, exits */
   bool is_counting;      /* sectors and conflicts */
 };
 
@@ -174,6 +175,8 @@ struct sim_launch_t {
   uint64_t peers;        /* mask of devices it may touch */
   uint32_t grid[3], block[3], cluster[3];
   uint64_t cta_total;
+  uint64_t run_total;    /* of them, those that run */
+  uint64_t *sample;      /* their clusters in order, or NULL: all */
   uint32_t threads;      /* of a CTA */
   uint32_t dynamic_shared;
   uint32_t shared_start; /* where user shared memory begins */

@@ -138,6 +138,7 @@ static bool atom_part(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       uint64_t c = sim_kind(i, 3) ? read_row(w, i->c | sim_kind(i, 3), l) : 0;
       uint64_t now = sim_atom_apply(i, old, b, c, space == PTX_SPACE_GLOBAL);
       memcpy(p + e * i->bytes, &now, i->bytes);
+      w->worker->progress += now != old;
       if (i->lanes == 1) {
         if (i->writes & SIM_WRITES_D)
           write_row(w, i->d | sim_kind(i, 0), l, old);

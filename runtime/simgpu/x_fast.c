@@ -418,6 +418,7 @@ int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     return 1;
   }
   count_global(worker, p, base, true);
+  worker->progress++;
   if (launch->is_tracking) track(p, a, offset, true);
   if (launch->uses_sectors && !touch_sectors(w, i, p, a, base, true))
     return -1;

@@ -290,6 +290,7 @@ static bool store_to(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   if (!ok || x.mask == 0) return ok;
   /* poison goes under a first partial store, not over it */
   if (space == PTX_SPACE_GLOBAL) {
+    w->worker->progress++;
     for (uint32_t l = 0; l < 32; l++) {
       if (!(x.mask >> l & 1)) continue;
       uint64_t lanes = x.is_run && !x.is_same
