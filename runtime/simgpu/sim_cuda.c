@@ -19,9 +19,10 @@ SIM_EXPORT int cuInit(unsigned flags) {
 }
 
 SIM_EXPORT int cuDriverGetVersion(int *out) {
-  if (!out) return RCUDA_INVALID_VALUE;
-  *out = 13000;
-  return 0;
+  int code = sim_enter("cuDriverGetVersion", false);
+  if (code) return code;
+  if (out) *out = 13000;
+  return sim_leave(out ? 0 : RCUDA_INVALID_VALUE);
 }
 
 static const struct {

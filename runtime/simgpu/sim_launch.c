@@ -519,6 +519,8 @@ static int launch(const char *name, rcuda_func_t *handle,
   sim_ctx_t *ctx;
   int code = sim_enter_ctx(name, &ctx);
   if (code) return code;
+  if (!config || (config->attribute_count && !config->attributes))
+    return sim_leave(RCUDA_INVALID_VALUE);
   sim_func_t *f = sim_func_of(handle);
   if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
   sim_op_run_t op = {.name = name};
@@ -541,8 +543,6 @@ SIM_EXPORT int cuLaunchKernel(rcuda_func_t *function, unsigned gx,
 SIM_EXPORT int cuLaunchKernelEx(const rcuda_launch_config_t *config,
                                 rcuda_func_t *function, void **params,
                                 void **extra) {
-  if (!config || (config->attribute_count && !config->attributes))
-    return RCUDA_INVALID_VALUE;
   return launch("cuLaunchKernelEx", function, config, params, extra);
 }
 

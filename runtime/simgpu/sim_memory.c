@@ -139,9 +139,10 @@ static int pin(sim_ctx_t *ctx, void *host, size_t bytes, bool is_ours) {
   return 0;
 }
 
-SIM_EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+static int host_alloc(const char *name, void **out, size_t bytes,
+                      unsigned flags) {
   sim_ctx_t *ctx;
-  int code = sim_enter_ctx("cuMemHostAlloc", &ctx);
+  int code = sim_enter_ctx(name, &ctx);
   (void)flags;
   if (code) return code;
   if (!out || !bytes) return sim_leave(RCUDA_INVALID_VALUE);
@@ -159,8 +160,12 @@ SIM_EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
   return sim_leave(code);
 }
 
+SIM_EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+  return host_alloc("cuMemHostAlloc", out, bytes, flags);
+}
+
 SIM_EXPORT int cuMemAllocHost_v2(void **out, size_t bytes) {
-  return cuMemHostAlloc(out, bytes, 0);
+  return host_alloc("cuMemAllocHost_v2", out, bytes, 0);
 }
 
 static sim_alloc_t *pinned(const void *host) {

@@ -235,11 +235,11 @@ static int load(sim_ctx_t *ctx, const void *image, uint64_t *out, void *log,
   return 0;
 }
 
-SIM_EXPORT int cuModuleLoadDataEx(rcuda_module_t **out, const void *image,
-                                  unsigned count, int *options,
-                                  void **values) {
+static int load_data(const char *name, rcuda_module_t **out,
+                     const void *image, unsigned count, int *options,
+                     void **values) {
   sim_ctx_t *ctx;
-  int code = sim_enter_ctx("cuModuleLoadDataEx", &ctx);
+  int code = sim_enter_ctx(name, &ctx);
   if (code) return code;
   if (!out || (count && (!options || !values)))
     return sim_leave(RCUDA_INVALID_VALUE);
@@ -261,8 +261,14 @@ SIM_EXPORT int cuModuleLoadDataEx(rcuda_module_t **out, const void *image,
   return sim_leave(code);
 }
 
+SIM_EXPORT int cuModuleLoadDataEx(rcuda_module_t **out, const void *image,
+                                  unsigned count, int *options,
+                                  void **values) {
+  return load_data("cuModuleLoadDataEx", out, image, count, options, values);
+}
+
 SIM_EXPORT int cuModuleLoadData(rcuda_module_t **out, const void *image) {
-  return cuModuleLoadDataEx(out, image, 0, NULL, NULL);
+  return load_data("cuModuleLoadData", out, image, 0, NULL, NULL);
 }
 
 /* Launches of the module's functions that nobody has waited for. */
@@ -461,12 +467,10 @@ static int blocks_per_sm(const sim_func_t *f, int threads, size_t dynamic) {
   return (int)o.ctas;
 }
 
-SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int *out, rcuda_func_t *handle, int threads, size_t dynamic,
-    unsigned flags) {
+static int max_blocks(const char *name, int *out, rcuda_func_t *handle,
+                      int threads, size_t dynamic, unsigned flags) {
   sim_ctx_t *ctx;
-  int code = sim_enter_ctx(
-      "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", &ctx);
+  int code = sim_enter_ctx(name, &ctx);
   if (code) return code;
   sim_func_t *f = sim_func_of(handle);
   if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
@@ -476,10 +480,17 @@ SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
   return sim_leave(0);
 }
 
+SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *out, rcuda_func_t *handle, int threads, size_t dynamic,
+    unsigned flags) {
+  return max_blocks("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+                    out, handle, threads, dynamic, flags);
+}
+
 SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(
     int *out, rcuda_func_t *handle, int threads, size_t dynamic) {
-  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-      out, handle, threads, dynamic, 0);
+  return max_blocks("cuOccupancyMaxActiveBlocksPerMultiprocessor", out,
+                    handle, threads, dynamic, 0);
 }
 
 SIM_EXPORT int cuOccupancyAvailableDynamicSMemPerBlock(

@@ -40,7 +40,10 @@ static const struct {
    one. Names of the table of functions that are not simulated: 500. */
 SIM_EXPORT int cuGetProcAddress_v2(const char *name, void **out, int version,
                                    uint64_t flags, int *status) {
+  int code = sim_enter("cuGetProcAddress_v2", false);
   (void)flags;
+  if (code) return code;
+  sim_leave(0);
   if (!name || !out || version < 2000) return RCUDA_INVALID_VALUE;
   *out = NULL;
   for (size_t i = 0; i < sizeof procs / sizeof *procs; i++) {

@@ -41,6 +41,7 @@ SIM_EXPORT int simgpu_configure(const char *text) {
     } else if (!sim_options_set(&s->options, item)) {
       return sim_leave(RCUDA_INVALID_VALUE);
     }
+    if (td_str_starts(item, "fail:")) s->fail_seen = 0;
     p = *end ? end + 1 : end;
   }
   return sim_leave(0);

@@ -5,10 +5,10 @@
 
 /* -- streams -- */
 
-SIM_EXPORT int cuStreamCreateWithPriority(rcuda_stream_t **out,
-                                          unsigned flags, int priority) {
+static int create_stream(const char *name, rcuda_stream_t **out,
+                         unsigned flags, int priority) {
   sim_ctx_t *ctx;
-  int code = sim_enter_ctx("cuStreamCreateWithPriority", &ctx);
+  int code = sim_enter_ctx(name, &ctx);
   if (code) return code;
   if (!out || flags > 1) return sim_leave(RCUDA_INVALID_VALUE);
   sim_stream_t *s = calloc(1, sizeof *s);
@@ -29,8 +29,13 @@ SIM_EXPORT int cuStreamCreateWithPriority(rcuda_stream_t **out,
   return sim_leave(0);
 }
 
+SIM_EXPORT int cuStreamCreateWithPriority(rcuda_stream_t **out,
+                                          unsigned flags, int priority) {
+  return create_stream("cuStreamCreateWithPriority", out, flags, priority);
+}
+
 SIM_EXPORT int cuStreamCreate(rcuda_stream_t **out, unsigned flags) {
-  return cuStreamCreateWithPriority(out, flags, 0);
+  return create_stream("cuStreamCreate", out, flags, 0);
 }
 
 /* Enters with a stream; *out is NULL for the default one. */
@@ -180,11 +185,10 @@ SIM_EXPORT int cuEventDestroy_v2(rcuda_event_t *handle) {
   return sim_leave(0);
 }
 
-SIM_EXPORT int cuEventRecordWithFlags(rcuda_event_t *handle,
-                                      rcuda_stream_t *stream,
-                                      unsigned flags) {
+static int record_event(const char *name, rcuda_event_t *handle,
+                        rcuda_stream_t *stream, unsigned flags) {
   sim_stream_t *s;
-  int code = with_stream("cuEventRecordWithFlags", stream, &s);
+  int code = with_stream(name, stream, &s);
   if (code) return code;
   sim_event_t *e = sim_handle_get(SIM_TYPE_EVENT, handle);
   if (!e) return sim_leave(RCUDA_INVALID_HANDLE);
@@ -212,8 +216,14 @@ SIM_EXPORT int cuEventRecordWithFlags(rcuda_event_t *handle,
   return sim_leave(code);
 }
 
+SIM_EXPORT int cuEventRecordWithFlags(rcuda_event_t *event,
+                                      rcuda_stream_t *stream,
+                                      unsigned flags) {
+  return record_event("cuEventRecordWithFlags", event, stream, flags);
+}
+
 SIM_EXPORT int cuEventRecord(rcuda_event_t *event, rcuda_stream_t *stream) {
-  return cuEventRecordWithFlags(event, stream, 0);
+  return record_event("cuEventRecord", event, stream, 0);
 }
 
 static int with_event(const char *name, const void *handle,

@@ -1,0 +1,834 @@
+/* The driver's surface: every exported call succeeds somewhere here and fails
+   somewhere with the code that the interface gives it; a list taken from the
+   simulator's table says which was forgotten. What the simulator does not
+   have says so by name. */
+#include "sim_lab.h"
+
+#include <unistd.h>
+
+typedef void (*any_t)(void);
+typedef struct seen_t {
+  char base[80], name[80];
+  bool ok, bad;
+} seen_t;
+
+static seen_t seen[200];
+static size_t seen_count;
+static void *library;
+
+static any_t symbol(const char *name) {
+  void *p = dlsym(library, name);
+  any_t fn;
+  if (!p) fail_msg("%s is not exported", name);
+  memcpy(&fn, &p, sizeof fn);
+  return fn;
+}
+
+static int note(const char *name, int code) {
+  for (size_t i = 0; i < seen_count; i++) {
+    if (strcmp(seen[i].name, name) != 0) continue;
+    seen[i].ok |= code == 0;
+    seen[i].bad |= code != 0;
+    return code;
+  }
+  fail_msg("%s is not in sim_cuda.def", name);
+  return code;
+}
+
+#define CALL(name, types, ...)                                                \
+  note(#name, ((int(*) types)symbol(#name))(__VA_ARGS__))
+#define OK(...)         assert_int_equal(CALL(__VA_ARGS__), 0)
+#define CODE(code, ...) assert_int_equal(CALL(__VA_ARGS__), code)
+
+#define SYNC(code)                                                            \
+  assert_int_equal(note("cuCtxSynchronize",                                   \
+                        ((int (*)(void))symbol("cuCtxSynchronize"))()),       \
+                   code)
+
+/* SIM_CU(base, name) rows of the table. */
+static void read_table(void) {
+  static char text[40000];
+  FILE *f = fopen(TDSL_SOURCE_DIR "/runtime/simgpu/sim_cuda.def", "rb");
+  assert_non_null(f);
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  for (char *p = text; (p = strstr(p, "SIM_CU(cu")) != NULL; p++) {
+    char *comma = strchr(p, ','), *end = strchr(p, ')');
+    seen_t *s = &seen[seen_count++];
+    assert_true(seen_count < 200 && comma && end && comma < end);
+    snprintf(s->base, sizeof s->base, "%.*s", (int)(comma - p - 7), p + 7);
+    do comma++;
+    while (*comma == ' ' || *comma == '\n');
+    snprintf(s->name, sizeof s->name, "%.*s", (int)(end - comma), comma);
+  }
+  assert_true(seen_count > 100);
+}
+
+typedef uint64_t u64;
+typedef int (*nulls_t)(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
+                       u64);
+/* Any call with nothing but zeros. */
+static int zeros(const char *name) {
+  nulls_t fn = (nulls_t)symbol(name);
+  return fn(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+}
+
+static bool starts(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Calls that work on no context. */
+static bool is_free(const char *n) {
+  return starts(n, "cuDevice") || starts(n, "cuGet") ||
+         starts(n, "cuDriver") || starts(n, "cuInit") ||
+         starts(n, "cuThread") || starts(n, "cuCtxCreate") ||
+         starts(n, "cuCtxDestroy") || starts(n, "cuCtxPushCurrent") ||
+         starts(n, "cuCtxPopCurrent") || starts(n, "cuCtxSetCurrent") ||
+         starts(n, "cuCtxGetCurrent") ||
+         (starts(n, "cuGraph") && !starts(n, "cuGraphInst") &&
+          !starts(n, "cuGraphLaunch")) ||
+         starts(n, "cuTensorMap");
+}
+
+/* -- in the order in which a process lives -- */
+
+static void before_init(void **state) {
+  (void)state;
+  for (size_t i = 0; i < seen_count; i++) {
+    const char *n = seen[i].name;
+    int want = starts(n, "cuDriver") || starts(n, "cuGet") ? 1 : 3;
+    if (strcmp(n, "cuInit") == 0 || starts(n, "cuTensorMap")) continue;
+    int code = note(n, zeros(n));
+    if (code != want) fail_msg("%s before cuInit: %d", n, code);
+  }
+}
+
+typedef int (*configure_t)(const char *);
+static int configure(const char *items) {
+  return ((configure_t)symbol("simgpu_configure"))(items);
+}
+
+static void start(void **state) {
+  (void)state;
+  assert_int_equal(configure("model:nothing"), 1);
+  assert_int_equal(configure("devices:0"), 1);
+  assert_int_equal(configure("devices:99"), 1);
+  assert_int_equal(configure("color:red"), 1);
+  assert_int_equal(configure("model:h100,devices:3,mem:1073741824"), 0);
+  CODE(1, cuInit, (unsigned), 7);
+  OK(cuInit, (unsigned), 0);
+  OK(cuInit, (unsigned), 0);
+  assert_int_equal(configure("model:a100"), 1); /* too late */
+  int n = 0;
+  OK(cuDriverGetVersion, (int *), &n);
+  assert_int_equal(n, 13000);
+  const char *text = NULL;
+  OK(cuGetErrorName, (int, const char **), 700, &text);
+  assert_string_equal(text, "CUDA_ERROR_ILLEGAL_ADDRESS");
+  OK(cuGetErrorString, (int, const char **), 2, &text);
+  assert_string_equal(text, "out of memory");
+  CODE(1, cuGetErrorName, (int, const char **), 12345, &text);
+  CODE(1, cuGetErrorString, (int, const char **), 12345, &text);
+  any_t fn = NULL;
+  int how = -1;
+  OK(cuGetProcAddress_v2, (const char *, any_t *, int, u64, int *),
+     "cuMemAlloc", &fn, 13000, 0, &how);
+  assert_true(fn == symbol("cuMemAlloc_v2"));
+  assert_int_equal(how, RCUDA_PROC_FOUND);
+  CODE(500, cuGetProcAddress_v2, (const char *, any_t *, int, u64, int *),
+       "cuNoSuchCall", &fn, 13000, 0, &how);
+  assert_int_equal(how, RCUDA_PROC_NOT_FOUND);
+  for (size_t i = 0; i < seen_count; i++) {
+    OK(cuGetProcAddress_v2, (const char *, any_t *, int, u64, int *),
+       seen[i].base, &fn, 13000, 0, &how);
+    assert_true(fn == symbol(seen[i].name));
+  }
+}
+
+static void without_context(void **state) {
+  (void)state;
+  for (size_t i = 0; i < seen_count; i++) {
+    const char *n = seen[i].name;
+    if (is_free(n)) continue;
+    int code = note(n, zeros(n));
+    if (code != 201) fail_msg("%s without a context: %d", n, code);
+  }
+}
+
+static void devices(void **state) {
+  (void)state;
+  int n = 0, d = -1;
+  size_t bytes = 0;
+  char name[64];
+  rcuda_uuid_t a, b;
+  OK(cuDeviceGetCount, (int *), &n);
+  assert_int_equal(n, 3);
+  CODE(1, cuDeviceGetCount, (int *), NULL);
+  OK(cuDeviceGet, (int *, int), &d, 2);
+  CODE(101, cuDeviceGet, (int *, int), &d, 3);
+  CODE(101, cuDeviceGet, (int *, int), &d, -1);
+  OK(cuDeviceGetName, (char *, int, int), name, 64, 1);
+  assert_true(starts(name, "Simulated H100"));
+  OK(cuDeviceGetName, (char *, int, int), name, 5, 1);
+  assert_string_equal(name, "Simu");
+  CODE(1, cuDeviceGetName, (char *, int, int), name, 0, 1);
+  CODE(101, cuDeviceGetName, (char *, int, int), name, 9, 5);
+  OK(cuDeviceGetUuid_v2, (rcuda_uuid_t *, int), &a, 0);
+  OK(cuDeviceGetUuid_v2, (rcuda_uuid_t *, int), &b, 1);
+  assert_memory_not_equal(&a, &b, sizeof a);
+  CODE(101, cuDeviceGetUuid_v2, (rcuda_uuid_t *, int), &a, 9);
+  OK(cuDeviceTotalMem_v2, (size_t *, int), &bytes, 0);
+  assert_int_equal(bytes, 1 << 30);
+  CODE(101, cuDeviceTotalMem_v2, (size_t *, int), &bytes, 9);
+  OK(cuDeviceGetPCIBusId, (char *, int, int), name, 64, 1);
+  CODE(1, cuDeviceGetPCIBusId, (char *, int, int), name, 4, 1);
+  OK(cuDeviceCanAccessPeer, (int *, int, int), &n, 0, 1);
+  assert_int_equal(n, 1);
+  OK(cuDeviceCanAccessPeer, (int *, int, int), &n, 1, 1);
+  assert_int_equal(n, 0);
+  CODE(101, cuDeviceCanAccessPeer, (int *, int, int), &n, 0, 3);
+  OK(cuDeviceGetP2PAttribute, (int *, int, int, int), &n, 2, 0, 1);
+  CODE(101, cuDeviceGetP2PAttribute, (int *, int, int, int), &n, 2, 1, 1);
+  CODE(1, cuDeviceGetP2PAttribute, (int *, int, int, int), &n, 77, 0, 1);
+  OK(cuDeviceGetAttribute, (int *, int, int), &n, RCUDA_DEV_CC_MAJOR, 0);
+  assert_int_equal(n, 9);
+  OK(cuDeviceGetAttribute, (int *, int, int), &n, RCUDA_DEV_WARP_SIZE, 2);
+  assert_int_equal(n, 32);
+  for (int k = 1; k < 140; k++)
+    OK(cuDeviceGetAttribute, (int *, int, int), &n, k, 0);
+  CODE(1, cuDeviceGetAttribute, (int *, int, int), &n, 0, 0);
+  CODE(101, cuDeviceGetAttribute, (int *, int, int), &n, 1, 3);
+}
+
+static void contexts(void **state) {
+  (void)state;
+  rcuda_ctx_t *p = NULL, *q = NULL, *c = NULL, *now = NULL;
+  unsigned flags = 9;
+  int active = -1, device = -1, least = 9, most = 9;
+  size_t limit = 0;
+  OK(cuDevicePrimaryCtxGetState, (int, unsigned *, int *), 0, &flags,
+     &active);
+  assert_int_equal(active, 0);
+  OK(cuDevicePrimaryCtxSetFlags_v2, (int, unsigned), 0, 4);
+  CODE(101, cuDevicePrimaryCtxSetFlags_v2, (int, unsigned), 7, 4);
+  OK(cuDevicePrimaryCtxRetain, (rcuda_ctx_t **, int), &p, 0);
+  OK(cuDevicePrimaryCtxRetain, (rcuda_ctx_t **, int), &q, 0);
+  assert_ptr_equal(p, q);
+  CODE(101, cuDevicePrimaryCtxRetain, (rcuda_ctx_t **, int), &q, 3);
+  OK(cuDevicePrimaryCtxGetState, (int, unsigned *, int *), 0, &flags,
+     &active);
+  assert_int_equal(flags, 4);
+  assert_int_equal(active, 1);
+  CODE(101, cuDevicePrimaryCtxGetState, (int, unsigned *, int *), 5, &flags,
+       &active);
+  /* retaining makes nothing current */
+  OK(cuCtxGetCurrent, (rcuda_ctx_t **), &now);
+  assert_null(now);
+  CODE(1, cuCtxGetCurrent, (rcuda_ctx_t **), NULL);
+  OK(cuCtxSetCurrent, (rcuda_ctx_t *), p);
+  OK(cuCtxCreate_v4, (rcuda_ctx_t **, void *, unsigned, int), &c, NULL, 0, 1);
+  CODE(101, cuCtxCreate_v4, (rcuda_ctx_t **, void *, unsigned, int), &c,
+       NULL, 0, 8);
+  OK(cuCtxGetDevice, (int *), &device);
+  assert_int_equal(device, 1); /* creating makes current */
+  OK(cuCtxGetFlags, (unsigned *), &flags);
+  OK(cuCtxPopCurrent_v2, (rcuda_ctx_t **), &now);
+  assert_ptr_equal(now, c);
+  OK(cuCtxPushCurrent_v2, (rcuda_ctx_t *), c);
+  CODE(201, cuCtxPushCurrent_v2, (rcuda_ctx_t *), (void *)&device);
+  CODE(201, cuCtxSetCurrent, (rcuda_ctx_t *), (void *)&device);
+  OK(cuCtxGetLimit, (size_t *, int), &limit, RCUDA_LIMIT_STACK);
+  OK(cuCtxSetLimit, (int, size_t), RCUDA_LIMIT_STACK, 4096);
+  OK(cuCtxGetLimit, (size_t *, int), &limit, RCUDA_LIMIT_STACK);
+  assert_int_equal(limit, 4096);
+  CODE(215, cuCtxGetLimit, (size_t *, int), &limit, 99);
+  CODE(215, cuCtxSetLimit, (int, size_t), 99, 1);
+  OK(cuCtxGetStreamPriorityRange, (int *, int *), &least, &most);
+  assert_true(most < least);
+  OK(cuCtxEnablePeerAccess, (rcuda_ctx_t *, unsigned), p, 0);
+  CODE(704, cuCtxEnablePeerAccess, (rcuda_ctx_t *, unsigned), p, 0);
+  CODE(1, cuCtxEnablePeerAccess, (rcuda_ctx_t *, unsigned), c, 0);
+  OK(cuCtxDisablePeerAccess, (rcuda_ctx_t *), p);
+  CODE(705, cuCtxDisablePeerAccess, (rcuda_ctx_t *), p);
+  SYNC(0);
+  OK(cuCtxDestroy_v2, (rcuda_ctx_t *), c);
+  CODE(201, cuCtxDestroy_v2, (rcuda_ctx_t *), c);
+  CODE(201, cuCtxDestroy_v2, (rcuda_ctx_t *), p); /* a primary one */
+  OK(cuCtxGetDevice, (int *), &device);
+  assert_int_equal(device, 0); /* the one below is current again */
+  OK(cuDevicePrimaryCtxRelease_v2, (int), 0);
+  SYNC(0); /* one use is left */
+  OK(cuDevicePrimaryCtxRelease_v2, (int), 0);
+  CODE(201, cuDevicePrimaryCtxRelease_v2, (int), 0);
+  SYNC(201); /* current, and dead */
+  CODE(101, cuDevicePrimaryCtxReset_v2, (int), 4);
+  OK(cuDevicePrimaryCtxReset_v2, (int), 0);
+  OK(cuDevicePrimaryCtxRetain, (rcuda_ctx_t **, int), &p, 0);
+  OK(cuCtxSetCurrent, (rcuda_ctx_t *), p);
+}
+
+static void memory(void **state) {
+  (void)state;
+  u64 a = 0, b = 0, base = 0, device = 0;
+  size_t bytes = 0, pitch = 0, total = 0;
+  char host[256];
+  void *pinned = NULL, *more = NULL;
+  OK(cuMemAlloc_v2, (u64 *, size_t), &a, 1000);
+  CODE(1, cuMemAlloc_v2, (u64 *, size_t), &b, 0);
+  CODE(2, cuMemAlloc_v2, (u64 *, size_t), &b, (size_t)2 << 30);
+  CODE(801, cuMemAllocManaged, (u64 *, size_t, unsigned), &b, 4, 1);
+  OK(cuMemAllocPitch_v2, (u64 *, size_t *, size_t, size_t, unsigned), &b,
+     &pitch, 100, 5, 4);
+  assert_true(pitch >= 100 && pitch % 4 == 0);
+  CODE(1, cuMemAllocPitch_v2, (u64 *, size_t *, size_t, size_t, unsigned),
+       &b, &pitch, 100, 5, 3);
+  OK(cuMemGetInfo_v2, (size_t *, size_t *), &bytes, &total);
+  assert_int_equal(total, 1 << 30);
+  assert_int_equal(total - bytes, 1000 + pitch * 5);
+  OK(cuMemGetAddressRange_v2, (u64 *, size_t *, u64), &base, &bytes,
+     a + 999);
+  assert_int_equal(base, a);
+  assert_int_equal(bytes, 1000);
+  CODE(500, cuMemGetAddressRange_v2, (u64 *, size_t *, u64), &base, &bytes,
+       a + 1000);
+  OK(cuMemHostAlloc, (void **, size_t, unsigned), &pinned, 4096, 0);
+  CODE(1, cuMemHostAlloc, (void **, size_t, unsigned), &pinned, 0, 0);
+  OK(cuMemAllocHost_v2, (void **, size_t), &more, 64);
+  OK(cuMemHostGetDevicePointer_v2, (u64 *, void *, unsigned), &device,
+     pinned, 0);
+  CODE(1, cuMemHostGetDevicePointer_v2, (u64 *, void *, unsigned), &device,
+       host, 0);
+  OK(cuMemHostRegister_v2, (void *, size_t, unsigned), host, 256, 0);
+  CODE(712, cuMemHostRegister_v2, (void *, size_t, unsigned), host, 256, 0);
+  CODE(1, cuMemFreeHost, (void *), host);
+  OK(cuMemHostUnregister, (void *), host);
+  CODE(713, cuMemHostUnregister, (void *), host);
+  OK(cuMemFreeHost, (void *), more);
+  CODE(1, cuMemFreeHost, (void *), more);
+  int ordinal = -1, type = -1;
+  OK(cuPointerGetAttribute, (void *, int, u64), &ordinal,
+     RCUDA_POINTER_DEVICE_ORDINAL, a);
+  assert_int_equal(ordinal, 0);
+  OK(cuPointerGetAttribute, (void *, int, u64), &type,
+     RCUDA_POINTER_MEMORY_TYPE, (u64)(uintptr_t)pinned);
+  assert_int_equal(type, RCUDA_MEMORY_HOST);
+  CODE(1, cuPointerGetAttribute, (void *, int, u64), &type,
+       RCUDA_POINTER_MEMORY_TYPE, 4096);
+  /* copies and fills */
+  memset(host, 7, sizeof host);
+  OK(cuMemcpyHtoD_v2, (u64, const void *, size_t), a, host, 256);
+  OK(cuMemcpyDtoD_v2, (u64, u64, size_t), a + 256, a, 128);
+  OK(cuMemcpy, (u64, u64, size_t), a + 384, a, 128);
+  OK(cuMemcpyDtoH_v2, (void *, u64, size_t), host, a + 384, 128);
+  assert_int_equal(host[127], 7);
+  OK(cuMemcpyHtoDAsync_v2, (u64, const void *, size_t, void *), a, host, 8,
+     NULL);
+  OK(cuMemcpyDtoHAsync_v2, (void *, u64, size_t, void *), host, a, 8, NULL);
+  OK(cuMemcpyDtoDAsync_v2, (u64, u64, size_t, void *), a, a + 64, 8, NULL);
+  OK(cuMemcpyAsync, (u64, u64, size_t, void *), a, a + 64, 8, NULL);
+  OK(cuMemcpyPeer, (u64, void *, u64, void *, size_t), a, NULL, a + 64, NULL,
+     8);
+  OK(cuMemcpyPeerAsync, (u64, void *, u64, void *, size_t, void *), a, NULL,
+     a + 64, NULL, 8, NULL);
+  CODE(1, cuMemcpyHtoD_v2, (u64, const void *, size_t), a, host, 1001);
+  CODE(1, cuMemcpyDtoH_v2, (void *, u64, size_t), host, a + 999, 2);
+  CODE(1, cuMemcpyDtoD_v2, (u64, u64, size_t), a, 0, 4);
+  CODE(1, cuMemcpy, (u64, u64, size_t), 0, a, 4);
+  CODE(400, cuMemcpyAsync, (u64, u64, size_t, void *), a, a + 64, 8, host);
+  CODE(400, cuMemcpyHtoDAsync_v2, (u64, const void *, size_t, void *), a,
+       host, 8, pinned);
+  CODE(400, cuMemcpyDtoHAsync_v2, (void *, u64, size_t, void *), host, a, 8,
+       pinned);
+  CODE(400, cuMemcpyDtoDAsync_v2, (u64, u64, size_t, void *), a, a + 64, 8,
+       pinned);
+  CODE(1, cuMemcpyPeer, (u64, void *, u64, void *, size_t), a, NULL, 0, NULL,
+       8);
+  CODE(1, cuMemcpyPeerAsync, (u64, void *, u64, void *, size_t, void *), a,
+       NULL, 0, NULL, 8, NULL);
+  rcuda_copy2d_t c = {.src_type = RCUDA_MEMORY_HOST, .src_host = host,
+                      .src_pitch = 16, .dst_type = RCUDA_MEMORY_DEVICE,
+                      .dst_device = b, .dst_pitch = pitch, .dst_y = 1,
+                      .dst_x = 4, .width = 12, .height = 4};
+  for (int k = 0; k < 64; k++) host[k] = (char)k;
+  OK(cuMemcpy2D_v2, (const rcuda_copy2d_t *), &c);
+  OK(cuMemcpy2DUnaligned_v2, (const rcuda_copy2d_t *), &c);
+  OK(cuMemcpy2DAsync_v2, (const rcuda_copy2d_t *, void *), &c, NULL);
+  char back[12];
+  OK(cuMemcpyDtoH_v2, (void *, u64, size_t), back, b + 3 * pitch + 4, 12);
+  assert_int_equal(back[11], 2 * 16 + 11);
+  c.height = 5;
+  CODE(1, cuMemcpy2D_v2, (const rcuda_copy2d_t *), &c);
+  c.src_pitch = 8;
+  CODE(1, cuMemcpy2DUnaligned_v2, (const rcuda_copy2d_t *), &c);
+  CODE(1, cuMemcpy2DAsync_v2, (const rcuda_copy2d_t *, void *), NULL, NULL);
+  OK(cuMemsetD8_v2, (u64, unsigned char, size_t), a, 1, 10);
+  OK(cuMemsetD16_v2, (u64, unsigned short, size_t), a, 0x1234, 10);
+  OK(cuMemsetD32_v2, (u64, unsigned, size_t), a, 5, 10);
+  OK(cuMemsetD8Async, (u64, unsigned char, size_t, void *), a, 1, 10, NULL);
+  OK(cuMemsetD16Async, (u64, unsigned short, size_t, void *), a, 1, 10,
+     NULL);
+  OK(cuMemsetD32Async, (u64, unsigned, size_t, void *), a, 0x01020304, 10,
+     NULL);
+  OK(cuMemsetD2D8_v2, (u64, size_t, unsigned char, size_t, size_t), b, pitch,
+     9, 3, 5);
+  OK(cuMemsetD2D32_v2, (u64, size_t, unsigned, size_t, size_t), b, pitch, 9,
+     3, 5);
+  OK(cuMemcpyDtoH_v2, (void *, u64, size_t), back, a + 36, 4);
+  assert_int_equal(back[0], 4);
+  CODE(1, cuMemsetD8_v2, (u64, unsigned char, size_t), a, 1, 1001);
+  CODE(1, cuMemsetD16_v2, (u64, unsigned short, size_t), a + 1, 1, 1);
+  CODE(1, cuMemsetD32_v2, (u64, unsigned, size_t), a + 2, 1, 1);
+  CODE(1, cuMemsetD8Async, (u64, unsigned char, size_t, void *), 0, 1, 1,
+       NULL);
+  CODE(400, cuMemsetD16Async, (u64, unsigned short, size_t, void *), a, 1, 1,
+       pinned);
+  CODE(1, cuMemsetD32Async, (u64, unsigned, size_t, void *), a + 1000, 1, 1,
+       NULL);
+  CODE(1, cuMemsetD2D8_v2, (u64, size_t, unsigned char, size_t, size_t), b,
+       pitch, 9, 3, 6);
+  CODE(1, cuMemsetD2D32_v2, (u64, size_t, unsigned, size_t, size_t), b + 1,
+       pitch, 9, 3, 5);
+  OK(cuMemAllocAsync, (u64 *, size_t, void *), &base, 100, NULL);
+  OK(cuMemFreeAsync, (u64, void *), base, NULL);
+  CODE(400, cuMemAllocAsync, (u64 *, size_t, void *), &base, 100, pinned);
+  CODE(1, cuMemFreeAsync, (u64, void *), base, NULL);
+  OK(cuMemFree_v2, (u64), a);
+  CODE(1, cuMemFree_v2, (u64), a);
+  OK(cuMemFree_v2, (u64), b);
+  OK(cuMemFree_v2, (u64), 0);
+  OK(cuMemFreeHost, (void *), pinned);
+  SYNC(0);
+}
+
+#define KERNEL                                                                \
+  PTX_HEAD("sm_80")                                                           \
+  ".visible .global .align 4 .u32 word = 41;\n"                               \
+  ".visible .entry k(.param .u64 p, .param .u32 v) .maxntid 64, 1, 1 {\n"     \
+  ".reg .b64 %d<3>; .reg .b32 %r<3>; .shared .b32 s[32];\n"                   \
+  "ld.param.u64 %d1, [p]; ld.param.u32 %r1, [v]; atom.global.add.u32 %r2, "   \
+  "[%d1], %r1; ret; }\n"
+
+static void modules(void **state) {
+  (void)state;
+  rcuda_module_t *m = NULL, *other = NULL;
+  rcuda_func_t *f = NULL;
+  u64 p = 0;
+  size_t bytes = 0, offset = 9;
+  int n = 0;
+  char log[256] = "", elf[64] = "\177ELF\2\1\1";
+  int options[] = {RCUDA_JIT_ERROR_LOG, RCUDA_JIT_ERROR_LOG_BYTES,
+                   RCUDA_JIT_INFO_LOG_BYTES};
+  void *values[] = {log, (void *)(uintptr_t)sizeof log, NULL};
+  typedef const void *cp;
+  OK(cuModuleLoadData, (rcuda_module_t **, cp), &m, KERNEL);
+  OK(cuModuleLoadDataEx, (rcuda_module_t **, cp, unsigned, int *, void **),
+     &other, KERNEL, 3, options, values);
+  CODE(209, cuModuleLoadData, (rcuda_module_t **, cp), &other, elf);
+  for (size_t k = 4; k < sizeof elf; k++) elf[k] = (char)(k * 37);
+  CODE(209, cuModuleLoadData, (rcuda_module_t **, cp), &other, elf);
+  values[1] = (void *)(uintptr_t)sizeof log; /* it holds what was used */
+  CODE(218, cuModuleLoadDataEx,
+       (rcuda_module_t **, cp, unsigned, int *, void **), &other,
+       PTX_HEAD("sm_80") "\n.entry k() { frob.u32 %r1; }", 2, options,
+       values);
+  if (!strstr(log, "line 5")) fail_msg("%s", log);
+  CODE(222, cuModuleLoadData, (rcuda_module_t **, cp), &other,
+       ".version 99.0\n.target sm_80\n.address_size 64\n");
+  CODE(209, cuModuleLoadData, (rcuda_module_t **, cp), &other,
+       PTX_HEAD("sm_100"));
+  CODE(209, cuModuleLoadData, (rcuda_module_t **, cp), &other,
+       PTX_HEAD("sm_80a"));
+  CODE(1, cuModuleLoadData, (rcuda_module_t **, cp), NULL, KERNEL);
+  OK(cuModuleGetFunction, (rcuda_func_t **, void *, const char *), &f, m,
+     "k");
+  CODE(500, cuModuleGetFunction, (rcuda_func_t **, void *, const char *), &f,
+       m, "l");
+  CODE(400, cuModuleGetFunction, (rcuda_func_t **, void *, const char *), &f,
+       f, "k");
+  OK(cuModuleGetGlobal_v2, (u64 *, size_t *, void *, const char *), &p,
+     &bytes, m, "word");
+  assert_int_equal(bytes, 4);
+  OK(cuMemcpyDtoH_v2, (void *, u64, size_t), &n, p, 4);
+  assert_int_equal(n, 41);
+  CODE(500, cuModuleGetGlobal_v2, (u64 *, size_t *, void *, const char *),
+       &p, &bytes, m, "k");
+  OK(cuFuncGetAttribute, (int *, int, void *), &n, RCUDA_FUNC_SHARED_BYTES,
+     f);
+  assert_int_equal(n, 128);
+  OK(cuFuncGetAttribute, (int *, int, void *), &n, RCUDA_FUNC_MAX_THREADS,
+     f);
+  assert_int_equal(n, 64);
+  CODE(1, cuFuncGetAttribute, (int *, int, void *), &n, 99, f);
+  CODE(400, cuFuncGetAttribute, (int *, int, void *), &n, 0, m);
+  OK(cuFuncSetAttribute, (void *, int, int), f,
+     RCUDA_FUNC_MAX_DYNAMIC_SHARED, 100000);
+  CODE(1, cuFuncSetAttribute, (void *, int, int), f,
+       RCUDA_FUNC_MAX_DYNAMIC_SHARED, 300000);
+  CODE(1, cuFuncSetAttribute, (void *, int, int), f, 0, 3);
+  OK(cuFuncSetCacheConfig, (void *, int), f, 1);
+  CODE(400, cuFuncSetCacheConfig, (void *, int), m, 1);
+  OK(cuFuncGetModule, (rcuda_module_t **, void *), &other, f);
+  assert_ptr_equal(other, m);
+  CODE(1, cuFuncGetModule, (rcuda_module_t **, void *), NULL, f);
+  OK(cuFuncGetParamInfo, (void *, size_t, size_t *, size_t *), f, 1, &offset,
+     &bytes);
+  assert_int_equal(offset, 8);
+  assert_int_equal(bytes, 4);
+  CODE(1, cuFuncGetParamInfo, (void *, size_t, size_t *, size_t *), f, 2,
+       &offset, &bytes);
+  OK(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+     (int *, void *, int, size_t), &n, f, 64, 0);
+  assert_int_equal(n, 32);
+  OK(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+     (int *, void *, int, size_t, unsigned), &n, f, 64, 100000, 0);
+  assert_int_equal(n, 2);
+  OK(cuOccupancyAvailableDynamicSMemPerBlock, (size_t *, void *, int, int),
+     &bytes, f, 2, 64);
+  assert_true(bytes > 100000 && bytes < 116736);
+  CODE(1, cuOccupancyMaxActiveBlocksPerMultiprocessor,
+       (int *, void *, int, size_t), &n, f, 0, 0);
+  CODE(1, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+       (int *, void *, int, size_t, unsigned), &n, f, 64, 0, 9);
+  CODE(400, cuOccupancyAvailableDynamicSMemPerBlock,
+       (size_t *, void *, int, int), &bytes, m, 2, 64);
+  OK(cuModuleUnload, (void *), m);
+  CODE(400, cuModuleUnload, (void *), m);
+  CODE(400, cuFuncGetAttribute, (int *, int, void *), &n, 0, f);
+}
+
+typedef int (*launch_t)(void *, unsigned, unsigned, unsigned, unsigned,
+                        unsigned, unsigned, unsigned, void *, void **,
+                        void **);
+#define LAUNCH                                                                \
+  (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
+   unsigned, void *, void **, void **)
+#define COOPERATIVE                                                           \
+  (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
+   unsigned, void *, void **)
+
+static void count_call(void *user) { ++*(int *)user; }
+
+static void launches(void **state) {
+  (void)state;
+  rcuda_module_t *m = NULL;
+  rcuda_func_t *f = NULL;
+  u64 p = 0;
+  unsigned v = 2, sum = 0;
+  int calls = 0;
+  OK(cuModuleLoadData, (rcuda_module_t **, const void *), &m, KERNEL);
+  OK(cuModuleGetFunction, (rcuda_func_t **, void *, const char *), &f, m,
+     "k");
+  OK(cuMemAlloc_v2, (u64 *, size_t), &p, 4);
+  OK(cuMemsetD32_v2, (u64, unsigned, size_t), p, 0, 1);
+  void *params[] = {&p, &v};
+  struct { u64 p; unsigned v; } packed = {p, 3};
+  size_t size = sizeof packed;
+  void *extra[] = {RCUDA_PARAM_BUFFER, &packed, RCUDA_PARAM_BYTES, &size,
+                   RCUDA_PARAM_END};
+  OK(cuLaunchKernel, LAUNCH, f, 2, 1, 1, 32, 2, 1, 0, NULL, params, NULL);
+  OK(cuLaunchKernel, LAUNCH, f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra);
+  OK(cuLaunchCooperativeKernel, COOPERATIVE, f, 2, 1, 1, 4, 1, 1, 0, NULL,
+     params);
+  rcuda_launch_config_t c = {{1, 1, 1}, {8, 1, 1}, 0, NULL, NULL, 0};
+  OK(cuLaunchKernelEx, (const void *, void *, void **, void **), &c, f,
+     params, NULL);
+  OK(cuMemcpyDtoH_v2, (void *, u64, size_t), &sum, p, 4);
+  assert_int_equal(sum, 2 * 128 + 3 + 2 * 8 + 2 * 8);
+  /* geometry and resources */
+  CODE(1, cuLaunchKernel, LAUNCH, f, 0, 1, 1, 32, 1, 1, 0, NULL, params,
+       NULL);
+  CODE(1, cuLaunchKernel, LAUNCH, f, 1, 1, 1, 65, 1, 1, 0, NULL, params,
+       NULL);
+  CODE(1, cuLaunchKernel, LAUNCH, f, 1, 65536, 1, 32, 1, 1, 0, NULL, params,
+       NULL);
+  CODE(1, cuLaunchKernel, LAUNCH, f, 1, 1, 1, 32, 1, 1, 60000, NULL, params,
+       NULL); /* without opting in */
+  CODE(1, cuLaunchKernel, LAUNCH, f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+  CODE(400, cuLaunchKernel, LAUNCH, m, 1, 1, 1, 32, 1, 1, 0, NULL, params,
+       NULL);
+  CODE(400, cuLaunchKernel, LAUNCH, f, 1, 1, 1, 32, 1, 1, 0, params, params,
+       NULL);
+  CODE(720, cuLaunchCooperativeKernel, COOPERATIVE, f, 100000, 1, 1, 32, 1,
+       1, 0, NULL, params);
+  rcuda_launch_attr_t cluster = {.id = RCUDA_LAUNCH_CLUSTER,
+                                 .value.cluster = {16, 1, 1}};
+  c.attributes = &cluster;
+  c.attribute_count = 1;
+  c.grid[0] = 16;
+  CODE(912, cuLaunchKernelEx, (const void *, void *, void **, void **), &c,
+       f, params, NULL); /* above the portable size */
+  CODE(1, cuLaunchKernelEx, (const void *, void *, void **, void **), NULL,
+       f, params, NULL);
+  OK(cuLaunchHostFunc, (void *, void (*)(void *), void *), NULL, count_call,
+     &calls);
+  CODE(1, cuLaunchHostFunc, (void *, void (*)(void *), void *), NULL, NULL,
+       NULL);
+  SYNC(0);
+  assert_int_equal(calls, 1);
+  OK(cuMemFree_v2, (u64), p);
+}
+
+static void streams(void **state) {
+  (void)state;
+  rcuda_stream_t *s = NULL, *t = NULL;
+  rcuda_event_t *e = NULL, *g = NULL;
+  rcuda_ctx_t *c = NULL;
+  rcuda_graph_t *graph = NULL;
+  rcuda_exec_t *exec = NULL;
+  rcuda_node_t *node = NULL;
+  rcuda_kernel_node_t kernel = {0};
+  rcuda_update_info_t info;
+  unsigned flags = 9;
+  unsigned long long id = 0, second = 0;
+  int n = 9, mode = RCUDA_CAPTURE_RELAXED;
+  size_t count = 1;
+  float ms = 0;
+  OK(cuStreamCreate, (rcuda_stream_t **, unsigned), &s, 1);
+  CODE(1, cuStreamCreate, (rcuda_stream_t **, unsigned), &s, 8);
+  OK(cuStreamCreateWithPriority, (rcuda_stream_t **, unsigned, int), &t, 0,
+     -99);
+  CODE(1, cuStreamCreateWithPriority, (rcuda_stream_t **, unsigned, int),
+       NULL, 0, 0);
+  OK(cuStreamGetPriority, (void *, int *), t, &n);
+  assert_int_equal(n, -5); /* clamped */
+  CODE(1, cuStreamGetPriority, (void *, int *), t, NULL);
+  OK(cuStreamGetFlags, (void *, unsigned *), s, &flags);
+  assert_int_equal(flags, 1);
+  CODE(400, cuStreamGetFlags, (void *, unsigned *), &flags, &flags);
+  OK(cuStreamGetId, (void *, unsigned long long *), s, &id);
+  OK(cuStreamGetId, (void *, unsigned long long *), t, &second);
+  assert_true(id != second);
+  CODE(1, cuStreamGetId, (void *, unsigned long long *), s, NULL);
+  OK(cuStreamGetCtx, (void *, rcuda_ctx_t **), s, &c);
+  assert_non_null(c);
+  CODE(1, cuStreamGetCtx, (void *, rcuda_ctx_t **), s, NULL);
+  OK(cuStreamQuery, (void *), s);
+  CODE(400, cuStreamQuery, (void *), &n);
+  OK(cuStreamSynchronize, (void *), NULL);
+  CODE(400, cuStreamSynchronize, (void *), &n);
+  OK(cuEventCreate, (rcuda_event_t **, unsigned), &e, 0);
+  OK(cuEventCreate, (rcuda_event_t **, unsigned), &g, 2);
+  CODE(1, cuEventCreate, (rcuda_event_t **, unsigned), &e, 64);
+  OK(cuEventRecord, (void *, void *), e, s);
+  OK(cuEventRecordWithFlags, (void *, void *, unsigned), g, s, 0);
+  CODE(400, cuEventRecord, (void *, void *), s, s);
+  CODE(1, cuEventRecordWithFlags, (void *, void *, unsigned), e, s, 8);
+  OK(cuStreamWaitEvent, (void *, void *, unsigned), t, e, 0);
+  CODE(400, cuStreamWaitEvent, (void *, void *, unsigned), t, s, 0);
+  OK(cuEventSynchronize, (void *), e);
+  OK(cuEventQuery, (void *), e);
+  CODE(400, cuEventSynchronize, (void *), s);
+  CODE(400, cuEventQuery, (void *), s);
+  OK(cuEventElapsedTime_v2, (float *, void *, void *), &ms, e, e);
+  CODE(400, cuEventElapsedTime_v2, (float *, void *, void *), &ms, e, g);
+  OK(cuEventDestroy_v2, (void *), g);
+  CODE(400, cuEventDestroy_v2, (void *), g);
+  /* captures and graphs */
+  OK(cuThreadExchangeStreamCaptureMode, (int *), &mode);
+  assert_int_equal(mode, RCUDA_CAPTURE_GLOBAL);
+  OK(cuThreadExchangeStreamCaptureMode, (int *), &mode);
+  assert_int_equal(mode, RCUDA_CAPTURE_RELAXED);
+  mode = 5;
+  CODE(1, cuThreadExchangeStreamCaptureMode, (int *), &mode);
+  OK(cuStreamBeginCapture_v2, (void *, int), s, 0);
+  CODE(401, cuStreamBeginCapture_v2, (void *, int), s, 0);
+  OK(cuStreamIsCapturing, (void *, int *), s, &n);
+  assert_int_equal(n, RCUDA_CAPTURE_ACTIVE);
+  CODE(1, cuStreamIsCapturing, (void *, int *), s, NULL);
+  OK(cuLaunchHostFunc, (void *, void (*)(void *), void *), s, count_call,
+     &n);
+  OK(cuStreamEndCapture, (void *, rcuda_graph_t **), s, &graph);
+  CODE(401, cuStreamEndCapture, (void *, rcuda_graph_t **), s, &graph);
+  count = 1;
+  OK(cuGraphGetNodes, (void *, rcuda_node_t **, size_t *), graph, &node,
+     &count);
+  assert_int_equal(count, 1);
+  CODE(1, cuGraphGetNodes, (void *, rcuda_node_t **, size_t *), graph, &node,
+       NULL);
+  OK(cuGraphNodeGetType, (void *, int *), node, &n);
+  assert_int_equal(n, RCUDA_NODE_HOST);
+  CODE(400, cuGraphNodeGetType, (void *, int *), graph, &n);
+  CODE(1, cuGraphKernelNodeGetParams_v2, (void *, void *), node, &kernel);
+  OK(cuGraphInstantiateWithFlags, (rcuda_exec_t **, void *, u64), &exec,
+     graph, 0);
+  CODE(400, cuGraphInstantiateWithFlags, (rcuda_exec_t **, void *, u64),
+       &exec, node, 0);
+  n = 0;
+  OK(cuGraphUpload, (void *, void *), exec, s);
+  CODE(400, cuGraphUpload, (void *, void *), graph, s);
+  OK(cuGraphLaunch, (void *, void *), exec, s);
+  OK(cuGraphLaunch, (void *, void *), exec, NULL);
+  CODE(400, cuGraphLaunch, (void *, void *), graph, s);
+  SYNC(0);
+  assert_int_equal(n, 2);
+  OK(cuGraphExecUpdate_v2, (void *, void *, void *), exec, graph, &info);
+  CODE(1, cuGraphExecUpdate_v2, (void *, void *, void *), exec, graph, NULL);
+  CODE(1, cuGraphExecKernelNodeSetParams_v2, (void *, void *, void *), exec,
+       node, &kernel);
+  OK(cuGraphExecDestroy, (void *), exec);
+  CODE(400, cuGraphExecDestroy, (void *), exec);
+  OK(cuGraphDestroy, (void *), graph);
+  CODE(400, cuGraphDestroy, (void *), graph);
+  OK(cuGraphCreate, (rcuda_graph_t **, unsigned), &graph, 0);
+  CODE(1, cuGraphCreate, (rcuda_graph_t **, unsigned), &graph, 1);
+  OK(cuGraphDestroy, (void *), graph);
+  /* the same with a kernel */
+  rcuda_module_t *m = NULL;
+  rcuda_func_t *f = NULL;
+  u64 p = 0;
+  unsigned v = 2;
+  void *params[] = {&p, &v};
+  OK(cuMemAlloc_v2, (u64 *, size_t), &p, 4);
+  OK(cuModuleLoadData, (rcuda_module_t **, const void *), &m, KERNEL);
+  OK(cuModuleGetFunction, (rcuda_func_t **, void *, const char *), &f, m,
+     "k");
+  OK(cuStreamBeginCapture_v2, (void *, int), t, 1);
+  OK(cuLaunchKernel, LAUNCH, f, 3, 1, 1, 32, 1, 1, 0, t, params, NULL);
+  OK(cuStreamEndCapture, (void *, rcuda_graph_t **), t, &graph);
+  OK(cuGraphInstantiateWithFlags, (rcuda_exec_t **, void *, u64), &exec,
+     graph, 0);
+  count = 1;
+  OK(cuGraphGetNodes, (void *, rcuda_node_t **, size_t *), graph, &node,
+     &count);
+  OK(cuGraphKernelNodeGetParams_v2, (void *, void *), node, &kernel);
+  assert_int_equal(kernel.grid[0], 3);
+  assert_ptr_equal(kernel.function, f);
+  kernel.parameters = params;
+  OK(cuGraphExecKernelNodeSetParams_v2, (void *, void *, void *), exec, node,
+     &kernel);
+  OK(cuGraphExecDestroy, (void *), exec);
+  OK(cuGraphDestroy, (void *), graph);
+  OK(cuMemFree_v2, (u64), p);
+  OK(cuStreamDestroy_v2, (void *), t);
+  OK(cuStreamDestroy_v2, (void *), s);
+  CODE(400, cuStreamDestroy_v2, (void *), s);
+  CODE(400, cuStreamQuery, (void *), s); /* use after destroy is seen */
+  OK(cuEventDestroy_v2, (void *), e);
+}
+
+/* Every call can be made to fail, once, at a chosen time. */
+static void injected(void **state) {
+  (void)state;
+  char items[160];
+  for (size_t i = 0; i < seen_count; i++) {
+    const char *n = seen[i].name;
+    if (starts(n, "cuGetError")) continue;
+    snprintf(items, sizeof items, "fail:%s@1=999", n);
+    assert_int_equal(configure(items), 0);
+    int code = zeros(n);
+    if (code != 999) fail_msg("%s with a failure injected: %d", n, code);
+    if (strcmp(n, "cuInit") != 0 && zeros(n) == 999)
+      fail_msg("%s fails twice", n);
+  }
+  int n = 0;
+  assert_int_equal(configure("fail:cuDeviceGetCount@3=46"), 0);
+  OK(cuDeviceGetCount, (int *), &n);
+  OK(cuDeviceGetCount, (int *), &n);
+  CODE(46, cuDeviceGetCount, (int *), &n);
+  OK(cuDeviceGetCount, (int *), &n);
+}
+
+static void every_call_was_made(void **state) {
+  (void)state;
+  char text[4096] = "";
+  for (size_t i = 0; i < seen_count; i++) {
+    const seen_t *s = &seen[i];
+    bool cannot = starts(s->name, "cuTensorMap") || /* test_tensor.c */
+                  strcmp(s->name, "cuMemAllocManaged") == 0;
+    if ((s->ok && s->bad) || cannot) continue;
+    snprintf(text + strlen(text), sizeof text - strlen(text), " %s (%s)",
+             s->name, s->ok ? "no error" : "no success");
+  }
+  if (text[0]) fail_msg("not exercised:%s", text);
+}
+
+/* What is not simulated prints its name, once, and returns 801. */
+static void unknown_calls(void **state) {
+  (void)state;
+  char text[512];
+  FILE *f = tmpfile();
+  assert_non_null(f);
+  int old = dup(2);
+  fflush(stderr);
+  dup2(fileno(f), 2);
+  int a = zeros("cuTexRefCreate"), b = zeros("cuTexRefCreate");
+  fflush(stderr);
+  dup2(old, 2);
+  close(old);
+  rewind(f);
+  size_t n = fread(text, 1, sizeof text - 1, f);
+  text[n] = 0;
+  fclose(f);
+  assert_int_equal(a, 801);
+  assert_int_equal(b, 801);
+  assert_string_equal(text, "simgpu: cuTexRefCreate is not simulated\n");
+}
+
+/* Three devices: contexts of their own, peer access, copies between. */
+static void several_devices(void **state) {
+  (void)state;
+  rcuda_ctx_t *c[3];
+  rcuda_module_t *m;
+  rcuda_func_t *f;
+  u64 p[3], from = 0;
+  unsigned v = 5, sum = 0;
+  for (int d = 0; d < 3; d++) {
+    OK(cuDevicePrimaryCtxRetain, (rcuda_ctx_t **, int), &c[d], d);
+    OK(cuCtxSetCurrent, (rcuda_ctx_t *), c[d]);
+    OK(cuMemAlloc_v2, (u64 *, size_t), &p[d], 4);
+    OK(cuMemsetD32_v2, (u64, unsigned, size_t), p[d], 100, 1);
+    SYNC(0);
+  }
+  /* a kernel of device 2 on memory of device 0 */
+  OK(cuModuleLoadData, (rcuda_module_t **, const void *), &m, KERNEL);
+  OK(cuModuleGetFunction, (rcuda_func_t **, void *, const char *), &f, m,
+     "k");
+  void *params[] = {&p[0], &v};
+  OK(cuCtxEnablePeerAccess, (rcuda_ctx_t *, unsigned), c[0], 0);
+  OK(cuLaunchKernel, LAUNCH, f, 1, 1, 1, 2, 1, 1, 0, NULL, params, NULL);
+  SYNC(0);
+  OK(cuMemcpyPeer, (u64, void *, u64, void *, size_t), p[1], c[1], p[0],
+     c[0], 4);
+  OK(cuMemcpyDtoH_v2, (void *, u64, size_t), &sum, p[1], 4);
+  assert_int_equal(sum, 110);
+  OK(cuPointerGetAttribute, (void *, int, u64), &from,
+     RCUDA_POINTER_CONTEXT, p[1]);
+  assert_true((rcuda_ctx_t *)(uintptr_t)from == c[1]);
+  /* without the right: a fault of that context alone */
+  params[0] = &p[1];
+  OK(cuLaunchKernel, LAUNCH, f, 1, 1, 1, 2, 1, 1, 0, NULL, params, NULL);
+  SYNC(700);
+  CODE(700, cuMemFree_v2, (u64), p[2]); /* broken until it ends */
+  OK(cuCtxSetCurrent, (rcuda_ctx_t *), c[0]);
+  OK(cuMemFree_v2, (u64), p[0]);
+  OK(cuCtxSetCurrent, (rcuda_ctx_t *), c[1]);
+  OK(cuMemFree_v2, (u64), p[1]);
+  OK(cuDevicePrimaryCtxReset_v2, (int), 2);
+  OK(cuDevicePrimaryCtxRetain, (rcuda_ctx_t **, int), &c[2], 2);
+  OK(cuCtxSetCurrent, (rcuda_ctx_t *), c[2]);
+  OK(cuMemAlloc_v2, (u64 *, size_t), &p[2], 4);
+  OK(cuMemFree_v2, (u64), p[2]);
+  for (int d = 0; d < 3; d++)
+    OK(cuDevicePrimaryCtxRelease_v2, (int), d);
+}
+
+static int setup(void **state) {
+  (void)state;
+  setenv("TDSL_SIM_REPORT", "/dev/null", 0);
+  library = dlopen(TDSL_BUILD_DIR "/libtdsl_simgpu.so", RTLD_NOW);
+  if (!library) return -1;
+  read_table();
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(before_init),     cmocka_unit_test(start),
+      cmocka_unit_test(without_context), cmocka_unit_test(devices),
+      cmocka_unit_test(contexts),        cmocka_unit_test(memory),
+      cmocka_unit_test(modules),         cmocka_unit_test(launches),
+      cmocka_unit_test(streams),         cmocka_unit_test(injected),
+      cmocka_unit_test(unknown_calls),   cmocka_unit_test(several_devices),
+      cmocka_unit_test(every_call_was_made)};
+  return cmocka_run_group_tests_name("simgpu.driver", tests, setup, NULL);
+}
