@@ -426,7 +426,14 @@ static void report_hang(sim_cta_t *cta) {
   }
   if (!first) return;
   uint64_t begun = __atomic_load_n(&cta->launch->next_cta, __ATOMIC_RELAXED);
-  if (first->state != SIM_WARP_BARRIER && begun < cta->launch->run_total)
+  /* only what spins on memory could be helped by a block yet to come */
+  bool spins = false;
+  for (uint32_t n = 0; n < cta->warp_count; n++) {
+    const sim_warp_t *w = &cta->warps[n];
+    spins = spins || (w->state == SIM_WARP_SPIN && !w->waits_for) ||
+            w->state == SIM_WARP_READY;
+  }
+  if (spins && begun < cta->launch->run_total)
     sim_find(first, stopped_at(first), SIM_CHECK_HANG_GRID, 32,
              PTX_SPACE_REG, 0, 0,
              "%llu of %llu blocks cannot start before these end: %s",
