@@ -90,9 +90,9 @@ static inline const char *cu_include(void) {
   return NULL;
 }
 
-/* PTX of a file, malloc'd; fails with the log. */
-static inline char *cu_compile(const cu_nvrtc_t *n, const char *file,
-                               const char *arch) {
+/* PTX of a file under one more option, malloc'd; fails with the log. */
+static inline char *cu_compile_with(const cu_nvrtc_t *n, const char *file,
+                                    const char *arch, const char *more) {
   char path[512], target[64], include[300];
   snprintf(path, sizeof path, TDSL_TESTS_DIR "/simgpu/kernels/%s", file);
   FILE *f = fopen(path, "rb");
@@ -103,11 +103,11 @@ static inline char *cu_compile(const cu_nvrtc_t *n, const char *file,
   snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
   snprintf(include, sizeof include, "-I%s", cu_include());
   const char *options[] = {target, "--fmad=false", "--device-int128",
-                           "-lineinfo", include};
+                           "-lineinfo", include, more};
   void *program = NULL;
   size_t bytes = 0;
   assert_int_equal(n->create(&program, text, file, 0, NULL, NULL), 0);
-  if (n->compile(program, 5, options)) {
+  if (n->compile(program, 6, options)) {
     n->log_bytes(program, &bytes);
     char *log = calloc(1, bytes + 1);
     n->log(program, log);
@@ -118,6 +118,11 @@ static inline char *cu_compile(const cu_nvrtc_t *n, const char *file,
   assert_int_equal(n->ptx(program, ptx), 0);
   n->destroy(&program);
   return ptx;
+}
+
+static inline char *cu_compile(const cu_nvrtc_t *n, const char *file,
+                               const char *arch) {
+  return cu_compile_with(n, file, arch, "-DMUTANT=0");
 }
 
 /* -- comparison -- */
