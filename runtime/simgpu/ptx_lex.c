@@ -36,12 +36,13 @@ static void skip_blanks(ptx_lexer_t *lexer) {
     } else if (c == '/' && end - p >= 2 && p[1] == '/') {
       while (p < end && *p != '\n') p++;
     } else if (c == '/' && end - p >= 2 && p[1] == '*') {
-      p += 2;
-      while (p < end && !(*p == '*' && end - p >= 2 && p[1] == '/')) {
-        if (*p == '\n') lexer->line++;
-        p++;
-      }
-      p = end - p >= 2 ? p + 2 : end;
+      const char *q = p + 2;
+      uint32_t lines = 0;
+      while (q < end && !(*q == '*' && end - q >= 2 && q[1] == '/'))
+        lines += *q++ == '\n';
+      if (q == end) break; /* it never ends: a stray '/' */
+      lexer->line += lines;
+      p = q + 2;
     } else {
       break;
     }
