@@ -89,10 +89,10 @@ static char *compile(const char *file, const char *arch) {
   symbol(nvrtc, "nvrtcCompileProgram", &build);
   symbol(nvrtc, "nvrtcGetPTXSize", &bytes);
   symbol(nvrtc, "nvrtcGetPTX", &ptx);
-  const char *options[] = {arch, "-fmad=false", "-std=c++17"};
+  const char *options[] = {arch, "-fmad=false", "-std=c++17", "-DTILE=128"};
   size_t n = 0;
   need(!create(&program, text, file, 0, NULL, NULL) &&
-           !build(program, 3, options) && !bytes(program, &n),
+           !build(program, 4, options) && !bytes(program, &n),
        file);
   char *out = malloc(n);
   need(out && !ptx(program, out), "NVRTC");
@@ -124,11 +124,11 @@ static void check(int is_transposed) {
 int main(int argc, char **argv) {
   static const struct {
     const char *name, *file, *arch;
-    unsigned tile;
+    unsigned tile_m, tile_n;
     int is_transposed;
   } kernels[] = {
-      {"mma.sync", "gemm_mma.cu", "-arch=compute_80", 64, 0},
-      {"wgmma", "gemm_wgmma.cu", "-arch=compute_90a", 128, 1}};
+      {"mma.sync", "gemm_mma.cu", "-arch=compute_80", 128, 128, 0},
+      {"wgmma", "gemm_wgmma.cu", "-arch=compute_90a", 64, 128, 1}};
   static const struct {
     const char *name, *items;
     double bar;
@@ -182,8 +182,9 @@ int main(int argc, char **argv) {
       need(!sim.simgpu_configure(modes[m].items), "options");
       for (int s = 0; s <= samples; s++) {
         double start = now();
-        int code = sim.cuLaunchKernel(f, SIZE / kernels[k].tile, SIZE / 64, 1,
-                                      128, 1, 1, 0, NULL, params, NULL);
+        int code = sim.cuLaunchKernel(f, SIZE / kernels[k].tile_n,
+                                      SIZE / kernels[k].tile_m, 1, 128, 1,
+                                      1, 0, NULL, params, NULL);
         if (!code) code = sim.cuCtxSynchronize();
         need(code == 0, kernels[k].name);
         double took = now() - start;

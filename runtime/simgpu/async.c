@@ -451,6 +451,11 @@ void sim_cp_move(sim_warp_t *w, sim_cp_t *op, uint32_t lanes) {
     uint32_t l = (uint32_t)__builtin_ctz(lanes), n = op->bytes[l];
     uint8_t *to = cta->shared + op->dst[l];
     uint8_t *defined = cta->shared_defined + op->dst[l];
+    if (n == 16 && sim_is_defined(op->alloc[l], op->offset[l], 16)) {
+      memset(defined, 1, 16); /* the usual one */
+      memcpy(to, op->alloc[l]->host + op->offset[l], 16);
+      continue;
+    }
     memset(defined, 1, op->size);
     if (n < op->size) memset(to + n, 0, op->size - n);
     if (!n) continue;

@@ -51,33 +51,31 @@ void sim_count_global(sim_worker_t *worker, uint32_t mask,
    groups of four banks that work as one. */
 static void cost_16(uint32_t mask, const uint64_t *offset,
                     uint16_t *wavefronts, uint16_t *words) {
-  uint32_t chunk[32], total = 0, distinct = 0;
-  uint32_t first = (uint32_t)__builtin_ctz(mask);
-  bool same = true;
-  /* lanes that are away differ from all others, and from each other */
-  for (uint32_t l = 0; l < 32; l++)
-    chunk[l] = mask >> l & 1 ? (uint32_t)(offset[l] >> 4) : ~l;
-  for (uint32_t l = 0; l < 32; l++) {
-    uint32_t again = 0;
-    for (uint32_t j = 0; j < 32; j++)
-      again |= (uint32_t)(chunk[j] == chunk[l]) & (uint32_t)(j < l);
-    if (!(mask >> l & 1)) continue;
-    distinct += !again;
-    same = same && chunk[l] == chunk[first];
+  uint32_t key[64], total = 0, distinct = 0;
+  uint64_t used = 0;
+  for (uint32_t left = mask; left; left &= left - 1) {
+    uint32_t chunk = (uint32_t)(offset[__builtin_ctz(left)] >> 4);
+    uint32_t at = chunk * 0x9E3779B1u >> 26;
+    while ((used >> at & 1) && key[at] != chunk) at = (at + 1) & 63;
+    if (used >> at & 1) continue;
+    used |= UINT64_C(1) << at;
+    key[at] = chunk;
+    distinct++;
   }
+  bool all_differ = distinct == (uint32_t)__builtin_popcount(mask);
   for (uint32_t phase = 0; phase < 32; phase += 8) {
     uint8_t fill[8] = {0}, worst = 0;
     for (uint32_t l = phase; l < phase + 8; l++) {
       bool again = !(mask >> l & 1);
-      for (uint32_t j = phase; j < l; j++)
-        again = again || chunk[j] == chunk[l];
+      for (uint32_t j = phase; !all_differ && j < l; j++)
+        again = again || ((mask >> j & 1) && offset[j] == offset[l]);
       if (again) continue;
-      uint8_t n = ++fill[chunk[l] & 7];
+      uint8_t n = ++fill[offset[l] >> 4 & 7];
       worst = n > worst ? n : worst;
     }
     total += worst;
   }
-  *wavefronts = (uint16_t)(same ? 1 : total);
+  *wavefronts = (uint16_t)(distinct == 1 ? 1 : total);
   *words = (uint16_t)(distinct * 4);
 }
 

@@ -591,7 +591,10 @@ bool sim_flow(sim_decoder_t *d) {
     sim_ins_t *i = &d->code.data[c];
     watch(d, i);
     finish_ins(d, i);
-    if (i->handler >= SIM_H_ld_global && i->handler <= SIM_H_atom_generic)
+    if ((i->handler >= SIM_H_ld_global &&
+         i->handler <= SIM_H_atom_generic) ||
+        i->handler == SIM_H_ldmatrix || i->handler == SIM_H_stmatrix ||
+        i->handler == SIM_H_cp_async)
       i->memory = k->memory_count++;
   }
   for (size_t b = 0; b < k->blocks.length; b++)

@@ -69,8 +69,8 @@ bool sim_pattern_fill(sim_pattern_t *p, uint32_t m,
   p->phase = (uint16_t)(base & 127);
   p->mask = m;
   find_distinct(p);
-  p->any_phase =
-      p->is_same || (p->is_run && (!is_shared || size >= 4));
+  /* whole words that move together keep their conflicts: banks only rotate */
+  p->any_phase = p->is_same || (is_shared ? size >= 4 : p->is_run);
   if (is_shared)
     sim_shared_cost(m, address, size, &p->wavefronts, &p->words);
   else

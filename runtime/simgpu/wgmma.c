@@ -202,10 +202,11 @@ void sim_wgmma_read(const sim_cta_t *cta, const sim_matrix_t *m,
   }
 }
 
-/* Bounds, and order after the writes, of the pieces of some rows. */
+/* Bounds, and order after the writes, of the pieces of some rows; where no
+   order is judged, the first warp's look is enough. */
 static bool judge_matrix(sim_warp_t *w, const sim_ins_t *ins,
                          const sim_matrix_t *m, char name, uint32_t first,
-                         uint32_t rows) {
+                         uint32_t rows, bool is_first) {
   sim_cta_t *cta = w->cta;
   const sim_launch_t *launch = cta->launch;
   uint32_t low = launch->shared_start, high = launch->shared_end;
@@ -218,6 +219,8 @@ static bool judge_matrix(sim_warp_t *w, const sim_ins_t *ins,
                            "multiple of %u", m->width, name, atom))
       return false;
   }
+  bool has_order = cta->races || cta->marks;
+  if (!has_order && !is_first) return true;
   for (uint32_t n = 2 * first; n < 2 * (first + rows); n++) {
     uint32_t at = piece_at(m, n);
     if (at < low || at + 16 > high)
@@ -225,8 +228,8 @@ static bool judge_matrix(sim_warp_t *w, const sim_ins_t *ins,
                       (uint64_t)at - low, 16,
                       "of matrix %c, is outside the %u bytes of shared "
                       "memory", name, high - low);
-    if (!sim_async_access(w, cta, ins, 0, at, 16,
-                          SIM_RACE_ASYNC | SIM_RACE_JUDGE))
+    if (has_order && !sim_async_access(w, cta, ins, 0, at, 16,
+                                       SIM_RACE_ASYNC | SIM_RACE_JUDGE))
       return false;
   }
   return true;
@@ -437,7 +440,8 @@ bool sim_wgmma_issue(sim_warp_t *w, sim_group_t *g, const sim_ins_t *ins,
       !sim_find(w, ins, SIM_CHECK_INIT_USE, 32, PTX_SPACE_REG, 0, 0,
                 "scale-d depends on a value that was never written"))
     return false;
-  if (at == g->count) {
+  bool is_first = at == g->count;
+  if (is_first) {
     sim_wgmma_t *op = new_entry(g);
     if (!op) {
       sim_find(w, ins, SIM_CHECK_ILLEGAL, 32, PTX_SPACE_REG, 0, 0,
@@ -470,10 +474,10 @@ bool sim_wgmma_issue(sim_warp_t *w, sim_group_t *g, const sim_ins_t *ins,
   if (has_a) {
     sim_matrix_t m =
         sim_wgmma_matrix(a, (ins->imm & SIM_WGMMA_TRANS_A) != 0);
-    if (!judge_matrix(w, ins, &m, 'A', 16 * me, 16)) return false;
+    if (!judge_matrix(w, ins, &m, 'A', 16 * me, 16, true)) return false;
   }
   sim_matrix_t m = sim_wgmma_matrix(b, (ins->imm & SIM_WGMMA_TRANS_B) != 0);
-  if (!judge_matrix(w, ins, &m, 'B', 0, n)) return false;
+  if (!judge_matrix(w, ins, &m, 'B', 0, n, is_first)) return false;
   mark_pending(g, w, ins);
   w->worker->counters[SIM_COUNTER_TENSOR_FLOP] +=
       (uint64_t)2 * 16 * n * SIM_WGMMA_K(ins->imm);

@@ -100,10 +100,51 @@ static bool judge_pending(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   return true;
 }
 
-/* The sectors of the request; lanes of several allocations one by one. */
+/* A pattern for a request to global memory that is no run: copies have a
+   place to remember it, others work it out in *own. NULL: none. */
+static const sim_pattern_t *pattern_of(sim_warp_t *w, const sim_ins_t *i,
+                                       uint32_t m,
+                                       const uint64_t address[32],
+                                       uint32_t size, sim_pattern_t *own) {
+  const sim_pattern_t *p =
+      i->handler == SIM_H_cp_async && w->worker->is_counting
+          ? sim_usual(w, i, m, address, size, false)
+          : NULL;
+  if (p) return p->any_phase ? NULL : p;
+  return sim_pattern_fill(own, m, address, size, false) ? own : NULL;
+}
+
+/* Counts a run of bytes. */
+static void count_run(sim_worker_t *worker, uint32_t lanes, uint32_t size,
+                      uint64_t address, uint64_t bytes, bool is_write) {
+  uint64_t *c = worker->counters;
+  c[SIM_COUNTER_GLOBAL_REQUESTS]++;
+  c[is_write ? SIM_COUNTER_GLOBAL_WRITTEN : SIM_COUNTER_GLOBAL_READ] +=
+      (uint64_t)lanes * size;
+  if (!worker->is_counting) return;
+  c[SIM_COUNTER_GLOBAL_SECTORS] +=
+      ((address + bytes - 1) >> 5) - (address >> 5) + 1;
+  c[SIM_COUNTER_GLOBAL_SECTORS_IDEAL] += (bytes + 31) / 32;
+}
+
+/* Counts a request by its pattern. */
+static void count_pattern(sim_worker_t *worker, const sim_pattern_t *p,
+                          bool is_write) {
+  uint64_t *c = worker->counters;
+  c[SIM_COUNTER_GLOBAL_REQUESTS]++;
+  c[is_write ? SIM_COUNTER_GLOBAL_WRITTEN : SIM_COUNTER_GLOBAL_READ] +=
+      (uint64_t)__builtin_popcount(p->mask) * p->size;
+  if (!worker->is_counting) return;
+  c[SIM_COUNTER_GLOBAL_SECTORS] += p->sectors;
+  c[SIM_COUNTER_GLOBAL_SECTORS_IDEAL] +=
+      ((uint64_t)p->distinct * p->size + 31) / 32;
+}
+
+/* The sectors of the request, whose pattern is p or NULL; lanes of several
+   allocations one by one. */
 static bool touch_sectors(sim_warp_t *w, const sim_ins_t *i,
                           const sim_access_t *x, const uint64_t address[32],
-                          char kind) {
+                          char kind, const sim_pattern_t *p) {
   unsigned flags = sim_touch_flags(i, kind);
   uint32_t first = x->first;
   sim_alloc_t *a = x->alloc[first];
@@ -115,10 +156,9 @@ static bool touch_sectors(sim_warp_t *w, const sim_ins_t *i,
   bool one = true;
   for (uint32_t l = 0; l < 32; l++)
     if (x->mask >> l & 1) one = one && x->alloc[l] == a;
-  sim_pattern_t p;
-  if (one && sim_pattern_fill(&p, x->mask, address, x->size, false))
-    return sim_sectors_some(w, i, a, address[first], p.sector, p.bytes,
-                            p.sectors, flags);
+  if (one && p)
+    return sim_sectors_some(w, i, a, address[first], p->sector, p->bytes,
+                            p->sectors, flags);
   for (uint32_t l = 0; l < 32; l++)
     if ((x->mask >> l & 1) &&
         !sim_sectors_run(w, i, x->alloc[l], address[l], x->size, flags, l))
@@ -145,10 +185,12 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       out->alloc[first] = a;
       out->offset[first] = offset;
       out->host[first] = a->host + offset;
-      sim_count_global(w->worker, m, address, size, kind != 'r');
+      count_run(w->worker, (uint32_t)__builtin_popcount(m), size,
+                address[first], (uint64_t)lanes * size, kind != 'r');
       if (launch->is_tracking)
         sim_touch(a, offset, (uint64_t)lanes * size, kind);
-      return !launch->uses_sectors || touch_sectors(w, i, out, address, kind);
+      return !launch->uses_sectors ||
+             touch_sectors(w, i, out, address, kind, NULL);
     }
   }
   out->is_run = out->is_same = false;
@@ -180,9 +222,16 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     if (launch->is_tracking) sim_touch(a, out->offset[l], size, kind);
   }
   out->first = out->mask ? (uint32_t)__builtin_ctz(out->mask) : 0;
-  sim_count_global(w->worker, out->mask, address, size, kind != 'r');
-  if (out->mask && launch->uses_sectors)
-    return touch_sectors(w, i, out, address, kind);
+  if (!out->mask) return true;
+  sim_pattern_t own;
+  const sim_pattern_t *p =
+      pattern_of(w, i, out->mask, address, size, &own);
+  if (p)
+    count_pattern(w->worker, p, kind != 'r');
+  else
+    sim_count_global(w->worker, out->mask, address, size, kind != 'r');
+  if (launch->uses_sectors)
+    return touch_sectors(w, i, out, address, kind, p);
   return true;
 }
 
@@ -317,7 +366,20 @@ bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     if (!out->mask) return true;
     out->first = (uint32_t)__builtin_ctz(out->mask);
   }
-  sim_count_shared(w->worker, out->mask, address, size, kind != 'r');
+  const sim_pattern_t *p =
+      (i->handler == SIM_H_ldmatrix || i->handler == SIM_H_stmatrix) &&
+              w->worker->is_counting
+          ? sim_usual(w, i, out->mask, address, size, true)
+          : NULL;
+  if (p) {
+    uint64_t *c = w->worker->counters;
+    c[kind == 'r' ? SIM_COUNTER_SHARED_READ : SIM_COUNTER_SHARED_WRITTEN] +=
+        (uint64_t)__builtin_popcount(out->mask) * size;
+    c[SIM_COUNTER_SHARED_WAVEFRONTS] += p->wavefronts;
+    c[SIM_COUNTER_SHARED_IDEAL] += (p->words + 31u) / 32;
+  } else {
+    sim_count_shared(w->worker, out->mask, address, size, kind != 'r');
+  }
   if (cta->marks && !judge_marks(w, i, out, kind)) return false;
   if (cta->tags) return judge_tags(w, i, out, kind);
   if (!cta->races) return true;

@@ -25,9 +25,9 @@ static bool is_known(const sim_pattern_t *p, uint32_t m,
   return differ == 0;
 }
 
-static sim_pattern_t *find(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
-                           const uint64_t address[32], uint32_t size,
-                           bool is_shared) {
+sim_pattern_t *sim_usual(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                         const uint64_t address[32], uint32_t size,
+                         bool is_shared) {
   sim_pattern_t *p = &w->worker->patterns[i->memory];
   if (is_known(p, m, address, size)) {
     p->misses = 0;
@@ -297,7 +297,7 @@ int sim_fast_shared(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   sim_cta_t *cta = w->cta;
   uint32_t size = (uint32_t)i->bytes * i->lanes;
   if (w->is_tainted) return 0;
-  const sim_pattern_t *p = find(w, i, m, address, size, true);
+  const sim_pattern_t *p = sim_usual(w, i, m, address, size, true);
   if (!p) return 0;
   uint64_t base = address[p->first];
   if (base & (size - 1) || base + (uint64_t)(int64_t)p->low <
@@ -392,7 +392,7 @@ int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   const sim_async_t *pending = w->cta->marks ? w->cta->async : NULL;
   if (pending && (pending->count || (pending->cp_pending && is_write)))
     return 0;
-  sim_pattern_t *p = find(w, i, m, address, size, false);
+  sim_pattern_t *p = sim_usual(w, i, m, address, size, false);
   if (!p) return 0;
   uint64_t base = address[p->first];
   uint64_t low = base + (uint64_t)(int64_t)p->low;

@@ -73,7 +73,8 @@ SIM_DEF(ldmatrix) {
   for (uint32_t k = 0; k < i->lanes; k++) {
     uint32_t row = sim_list(w, i, k) & ~3u;
     uint16_t in[64], out[64];
-    uint8_t undefined = 0;
+    const uint64_t all = UINT64_C(0x0101010101010101);
+    uint64_t known = all;
     for (uint32_t r = 0; r < 8; r++) {
       uint32_t l = 8 * k + r;
       if (!(x.mask >> l & 1)) { /* of a reported address */
@@ -81,20 +82,24 @@ SIM_DEF(ldmatrix) {
         continue;
       }
       memcpy(in + 8 * r, x.host[l], 16);
-      const uint8_t *known = x.cta->shared_defined + x.offset[l];
-      for (uint32_t b = 0; b < 16; b++) undefined |= known[b] ^ 1u;
+      uint64_t part[2];
+      memcpy(part, x.cta->shared_defined + x.offset[l], sizeof part);
+      known &= part[0] & part[1];
     }
+    bool undefined = known != all;
     if (is_trans) transpose(out, in);
-    set_row(w, row, m, is_trans ? out : in);
+    if (m == SIM_FULL)
+      memcpy(sim_row(w, row), is_trans ? out : in, sizeof in);
+    else
+      set_row(w, row, m, is_trans ? out : in);
     if (!judges || (!undefined && !w->is_tainted)) continue;
     w->is_tainted = w->is_tainted || undefined;
     memset(in, 0, sizeof in);
     for (uint32_t n = 0; n < 64; n++) {
       uint32_t l = 8 * k + n / 8;
       if (!(x.mask >> l & 1)) continue;
-      const uint8_t *known =
-          x.cta->shared_defined + x.offset[l] + n % 8 * 2;
-      in[n] = (uint16_t)((known[0] ^ 1u) | (known[1] ^ 1u) << 1);
+      const uint8_t *d = x.cta->shared_defined + x.offset[l] + n % 8 * 2;
+      in[n] = (uint16_t)((d[0] ^ 1u) | (d[1] ^ 1u) << 1);
     }
     if (is_trans) transpose(out, in);
     set_shadow(w, row, m, is_trans ? out : in);

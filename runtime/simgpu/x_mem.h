@@ -60,6 +60,14 @@ static inline uint32_t sim_one_cta(const sim_warp_t *w, uint32_t m,
   return out;
 }
 
+/* The pattern of the lanes of m (not 0) of an instruction that has a place for
+   one: the one of last time if it still holds; NULL if it is not worth
+   learning. */
+#define sim_usual SIM_X(usual)
+sim_pattern_t *sim_usual(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                         const uint64_t address[32], uint32_t size,
+                         bool is_shared);
+
 /* The usual loads and stores: a pattern that was seen before, nothing that
    could be reported. 1: done; 0: not usual, nothing has happened yet; -1: a
    finding ended the launch. */

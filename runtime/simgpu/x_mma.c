@@ -87,12 +87,17 @@ static inline float to_odd(double d) {
 void sim_tile_load(sim_warp_t *w, const uint32_t *rows, ptx_type_t type,
                    double acc[128]) {
   if (type == PTX_F32) {
-    for (uint32_t j = 0; j < 4; j++) {
-      const sim_f32 *c = (const sim_f32 *)(void *)(w->r + rows[j]);
-      double *out = acc + 64 * (j >> 1) + 4 * (j & 1);
-      for (uint32_t g = 0; g < 8; g++)
+    for (uint32_t half = 0; half < 2; half++) {
+      const sim_f32 *even = (const sim_f32 *)(void *)(w->r + rows[2 * half]);
+      const sim_f32 *odd =
+          (const sim_f32 *)(void *)(w->r + rows[2 * half + 1]);
+      double *out = acc + 64 * half;
+      for (uint32_t g = 0; g < 8; g++) {
         for (uint32_t q = 0; q < 4; q++)
-          out[8 * g + q] = (double)c[4 * g + q];
+          out[8 * g + q] = (double)even[4 * g + q];
+        for (uint32_t q = 0; q < 4; q++)
+          out[8 * g + 4 + q] = (double)odd[4 * g + q];
+      }
     }
     return;
   }
@@ -214,31 +219,57 @@ static void read_operands(sim_warp_t *w, const sim_ins_t *i,
   w->worker->counters[SIM_COUNTER_TENSOR_FLOP] += i->imm >> 40;
 }
 
+/* Operands of elements of one width; a constant where it is called, so that
+   the loops are straight vector code. */
+static inline __attribute__((always_inline)) void widen(sim_warp_t *w,
+                                                        const operands_t *o,
+                                                        sim_tensor_types_t t,
+                                                        uint32_t width,
+                                                        double *a,
+                                                        double *b) {
+  float part[128];
+  for (uint32_t r = 0; r < o->na; r++) {
+    double *to = a + 8 * (r & 1) * o->k + (r >> 1) * width;
+    sim_widen_register(t.a, w->r + o->a[r], part);
+    for (size_t g = 0; g < 8; g++) {
+      double *row = to + g * o->k;
+      const float *from = part + g * width;
+      for (uint32_t j = 0; j < width; j++) row[j] = (double)from[j];
+    }
+  }
+  for (uint32_t r = 0; r < o->nb; r++) {
+    double *to = b + 8 * r * width;
+    sim_widen_register(t.b, w->r + o->b[r], part);
+    for (uint32_t j = 0; j < width; j++) {
+      float column[8];
+      for (uint32_t n = 0; n < 4; n++) {
+        column[n] = part[2 * n * width + j];
+        column[n + 4] = part[(2 * n + 1) * width + j];
+      }
+      for (uint32_t n = 0; n < 8; n++) to[8 * j + n] = (double)column[n];
+    }
+  }
+}
+
 SIM_DEF(mma_float) {
   operands_t o;
   double a[16 * 32], b[8 * 32], acc[128];
-  float part[128];
   if (m == 0) return i + 1;
   if (!sim_converged(w, i, m)) return NULL;
   read_operands(w, i, &o);
   sim_tensor_types_t types = {(ptx_type_t)i->type, (ptx_type_t)i->type2,
                               (ptx_type_t)i->sub2};
-  uint32_t width = types.a == PTX_TF32                         ? 4
-                   : types.a == PTX_F16 || types.a == PTX_BF16 ? 8
-                                                               : 16;
-  for (uint32_t r = 0; r < o.na; r++) {
-    double *to = a + 8 * (r & 1) * o.k + (r >> 1) * width;
-    sim_widen_register(types.a, w->r + o.a[r], part);
-    for (uint32_t g = 0; g < 8; g++)
-      for (uint32_t j = 0; j < width; j++)
-        to[g * o.k + j] = (double)part[g * width + j];
-  }
-  for (uint32_t r = 0; r < o.nb; r++) {
-    double *to = b + 8 * r * width;
-    sim_widen_register(types.b, w->r + o.b[r], part);
-    for (uint32_t g = 0; g < 8; g++)
-      for (uint32_t j = 0; j < width; j++)
-        to[8 * j + SIM_COLUMN(g)] = (double)part[g * width + j];
+  switch (types.a) {
+  case PTX_F16:
+    widen(w, &o, (sim_tensor_types_t){types.d, PTX_F16, PTX_F16}, 8, a, b);
+    break;
+  case PTX_BF16:
+    widen(w, &o, (sim_tensor_types_t){types.d, PTX_BF16, PTX_BF16}, 8, a, b);
+    break;
+  case PTX_TF32:
+    widen(w, &o, (sim_tensor_types_t){types.d, PTX_TF32, PTX_TF32}, 4, a, b);
+    break;
+  default: widen(w, &o, types, 16, a, b); break;
   }
   sim_tile_load(w, o.c, types.d, acc);
   sim_tile_product(w, &types, acc, a, b, o.k);

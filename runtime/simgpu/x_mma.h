@@ -7,6 +7,8 @@
 #include "runtime/simgpu/x_half.h"
 #include "runtime/simgpu/x_matrix.h"
 
+typedef uint16_t __attribute__((may_alias)) sim_u16;
+
 #define SIM_MAX_K 64 /* of elements; one-bit operands count words */
 
 /* Columns lie as 0 2 4 6 1 3 5 7: the first four are those of the even
@@ -16,30 +18,25 @@
 /* The 8 x 4E matrix of one register as floats, exactly; E = 32 / bits. */
 static inline void sim_widen_register(ptx_type_t type, const void *reg,
                                       float *out) {
-  uint16_t h[64];
-  uint8_t b[128];
-  uint32_t u[32];
+  const sim_u16 *h = reg;
+  const uint8_t *b = reg;
+  const sim_u32 *u = reg;
   switch (type) {
   case PTX_BF16:
-    memcpy(h, reg, sizeof h);
     for (uint32_t j = 0; j < 64; j++) out[j] = sim_bf16_f32(h[j]);
     return;
   case PTX_F16:
-    memcpy(h, reg, sizeof h);
     for (uint32_t j = 0; j < 64; j++) out[j] = sim_f16_f32(h[j]);
     return;
   case PTX_TF32: /* the low 13 bits are no part of the number */
-    memcpy(u, reg, sizeof u);
     for (uint32_t j = 0; j < 32; j++)
       out[j] = sim_as_f32(u[j] & 0xFFFFE000u);
     return;
   case PTX_E5M2: /* the upper half of an f16 */
-    memcpy(b, reg, sizeof b);
     for (uint32_t j = 0; j < 128; j++)
       out[j] = sim_f16_f32((uint32_t)b[j] << 8);
     return;
   default: /* e4m3: bias 7, no infinity */
-    memcpy(b, reg, sizeof b);
     for (uint32_t j = 0; j < 128; j++) {
       uint32_t sign = (b[j] & 0x80u) << 24, em = b[j] & 0x7Fu;
       uint32_t normal = (em << 20) + 0x3C000000u;

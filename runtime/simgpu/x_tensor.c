@@ -5,24 +5,27 @@
 
 #define ZERO_EXPONENT (-100000) /* of terms that count for nothing */
 
-/* Elements as +-significand * 2^(exponent - fraction). */
+/* Elements as +-significand * 2^(exponent - fraction bits); sign is 0 or -1.
+   `from` to `to` of them, narrow formats, which are all normal as doubles. */
 typedef struct parts_t {
-  uint32_t significand;
-  int32_t exponent;
-  bool is_negative;
+  uint64_t significand[16 * 32];
+  int64_t sign[16 * 32];
+  int32_t exponent[16 * 32];
 } parts_t;
 
-static parts_t take_apart(double v, uint32_t fraction, int32_t emin) {
-  uint64_t bits = sim_bits_f64(v);
-  int32_t e = (int32_t)(bits >> 52 & 0x7FF) - 1023;
-  parts_t p = {0, ZERO_EXPONENT, bits >> 63 != 0};
-  uint64_t whole = (bits & UINT64_C(0xFFFFFFFFFFFFF)) | UINT64_C(1) << 52;
-  if (v == 0) return p;
-  /* narrow formats are all normal as doubles */
-  p.exponent = e > emin ? e : emin;
-  p.significand = (uint32_t)(whole >> (52 - fraction + (uint32_t)(p.exponent -
-                                                                  e)));
-  return p;
+static void take_apart(parts_t *p, const double *v, uint32_t count,
+                       uint32_t fraction, int32_t emin) {
+  for (uint32_t n = 0; n < count; n++) {
+    uint64_t bits = sim_bits_f64(v[n]);
+    int32_t e = (int32_t)(bits >> 52 & 0x7FF) - 1023;
+    int32_t used = e > emin ? e : emin;
+    uint64_t whole = (bits & UINT64_C(0xFFFFFFFFFFFFF)) | UINT64_C(1) << 52;
+    /* of a zero, nothing is left after the shift */
+    uint32_t shift = 52 - fraction + (uint32_t)(used - e);
+    p->significand[n] = whole >> (shift < 63 ? shift : 63);
+    p->exponent[n] = bits << 1 ? used : ZERO_EXPONENT;
+    p->sign[n] = (int64_t)bits >> 63;
+  }
 }
 
 static bool is_finite(double v) {
@@ -46,39 +49,50 @@ static double round_result(double d, const sim_tensor_model_t *model) {
   return (double)sim_as_f32(bits);
 }
 
-/* One row of results, all eight columns. */
+/* One row of results, all eight columns: c, and products from on. */
 static void block_row(const sim_tensor_model_t *model, double c[8],
-                      const parts_t *a, const parts_t *b, uint32_t from,
-                      uint32_t count, uint32_t fraction, uint32_t fraction_c,
-                      int32_t emin_c) {
+                      const parts_t *a, uint32_t at, const parts_t *b,
+                      uint32_t from, uint32_t count, uint32_t fraction,
+                      uint32_t fraction_c, int32_t emin_c) {
+  static const uint32_t most = 63; /* shifts everything out */
   int32_t top[8];
   int64_t sum[8];
-  parts_t own[8];
-  for (uint32_t n = 0; n < 8; n++) {
-    own[n] = take_apart(c[n], fraction_c, emin_c);
-    top[n] = own[n].exponent > model->least ? own[n].exponent : model->least;
-  }
-  for (uint32_t j = from; j < from + count; j++)
+  parts_t own;
+  take_apart(&own, c, 8, fraction_c, emin_c);
+  for (uint32_t n = 0; n < 8; n++)
+    top[n] = own.exponent[n] > model->least ? own.exponent[n] : model->least;
+  for (uint32_t j = from; j < from + count; j++) {
+    const int32_t *eb = b->exponent + 8 * j;
+    int32_t ea = a->exponent[at + j];
     for (uint32_t n = 0; n < 8; n++) {
-      int32_t e = a[j].exponent + b[8 * j + n].exponent;
+      int32_t e = ea + eb[n];
       top[n] = e > top[n] ? e : top[n];
     }
-  for (uint32_t n = 0; n < 8; n++) {
-    uint32_t shift = (uint32_t)(top[n] - own[n].exponent) + fraction_c;
-    uint64_t term = (uint64_t)own[n].significand << model->fraction;
-    int64_t size = (int64_t)(shift > 63 ? 0 : term >> shift);
-    sum[n] = own[n].is_negative ? -size : size;
   }
-  for (uint32_t j = from; j < from + count; j++)
+  for (uint32_t n = 0; n < 8; n++) {
+    uint32_t shift = (uint32_t)(top[n] - own.exponent[n]) + fraction_c;
+    uint64_t term = own.significand[n] << model->fraction;
+    int64_t size = (int64_t)(term >> (shift < most ? shift : most));
+    sum[n] = (size ^ own.sign[n]) - own.sign[n];
+  }
+  for (uint32_t j = from; j < from + count; j++) {
+    const int32_t *eb = b->exponent + 8 * j;
+    const uint64_t *sb = b->significand + 8 * j;
+    const int64_t *nb = b->sign + 8 * j;
+    uint64_t sa = a->significand[at + j] << model->fraction;
+    int64_t na = a->sign[at + j];
+    int32_t ea = a->exponent[at + j] - (int32_t)fraction;
+    uint64_t shift[8];
     for (uint32_t n = 0; n < 8; n++) {
-      const parts_t *y = &b[8 * j + n];
-      uint64_t term = ((uint64_t)a[j].significand * y->significand)
-                      << model->fraction;
-      uint32_t shift =
-          (uint32_t)(top[n] - a[j].exponent - y->exponent) + fraction;
-      int64_t size = (int64_t)(shift > 63 ? 0 : term >> shift);
-      sum[n] += a[j].is_negative != y->is_negative ? -size : size;
+      uint32_t by = (uint32_t)(top[n] - ea - eb[n]);
+      shift[n] = by < most ? by : most;
     }
+    for (uint32_t n = 0; n < 8; n++) {
+      /* both factors are below 2^37: the product of the low words is it */
+      int64_t size = (int64_t)((sa * sb[n]) >> shift[n]), sign = na ^ nb[n];
+      sum[n] += (size ^ sign) - sign;
+    }
+  }
   for (uint32_t n = 0; n < 8; n++) {
     /* a power of two as a double: the exponent stays far from its ends */
     int32_t e = top[n] - (int32_t)model->fraction;
@@ -90,43 +104,40 @@ static void block_row(const sim_tensor_model_t *model, double c[8],
 static void by_blocks(const sim_tensor_model_t *model,
                       const sim_tensor_types_t *types, double acc[128],
                       const double *a, const double *b, uint32_t k) {
-  parts_t pa[16 * 32], pb[8 * 32];
+  parts_t pa, pb;
   double exact[128];
   uint32_t fa, fb, fc;
   int32_t ea, eb, ec;
-  bool any_special = false, special[128] = {false};
+  bool bad_row[16] = {false}, bad_column[8] = {false}, any = false;
+  bool special[128];
   sim_tensor_format(types->a, &fa, &ea);
   sim_tensor_format(types->b, &fb, &eb);
   fc = types->d == PTX_F16 ? 10 : 23;
   ec = types->d == PTX_F16 ? -14 : -126;
-  for (uint32_t n = 0; n < 16 * k; n++) pa[n] = take_apart(a[n], fa, ea);
-  for (uint32_t n = 0; n < 8 * k; n++) pb[n] = take_apart(b[n], fb, eb);
-  for (uint32_t r = 0; r < 16; r++) {
-    bool bad_row = false;
-    for (uint32_t j = 0; j < k; j++) bad_row |= !is_finite(a[r * k + j]);
-    for (uint32_t n = 0; n < 8; n++) {
-      bool bad = bad_row || !is_finite(acc[8 * r + n]);
-      for (uint32_t j = 0; j < k; j++) bad |= !is_finite(b[8 * j + n]);
-      special[8 * r + n] = bad;
-      any_special |= bad;
-    }
-  }
+  take_apart(&pa, a, 16 * k, fa, ea);
+  take_apart(&pb, b, 8 * k, fb, eb);
+  for (uint32_t n = 0; n < 16 * k; n++) any |= !is_finite(a[n]);
+  for (uint32_t n = 0; n < 8 * k; n++) any |= !is_finite(b[n]);
+  for (uint32_t n = 0; n < 128; n++) any |= !is_finite(acc[n]);
   /* infinities and NaN follow the rules of ordinary arithmetic */
-  if (any_special) {
+  if (any) {
+    for (uint32_t n = 0; n < 16 * k; n++) bad_row[n / k] |= !is_finite(a[n]);
+    for (uint32_t n = 0; n < 8 * k; n++)
+      bad_column[n % 8] |= !is_finite(b[n]);
     memcpy(exact, acc, sizeof exact);
     sim_tile_f64(exact, a, b, k);
+    for (uint32_t n = 0; n < 128; n++) {
+      special[n] = bad_row[n / 8] || bad_column[n % 8] || !is_finite(acc[n]);
+      if (special[n]) acc[n] = 0;
+    }
   }
   for (uint32_t r = 0; r < 16; r++)
     for (uint32_t from = 0; from < k; from += model->block) {
       uint32_t count = k - from < model->block ? k - from : model->block;
-      double c[8];
-      memcpy(c, acc + 8 * r, sizeof c);
-      for (uint32_t n = 0; n < 8; n++)
-        if (special[8 * r + n]) c[n] = 0;
-      block_row(model, c, pa + r * k, pb, from, count, fa + fb, fc, ec);
-      memcpy(acc + 8 * r, c, sizeof c);
+      block_row(model, acc + 8 * r, &pa, r * k, &pb, from, count, fa + fb,
+                fc, ec);
     }
-  for (uint32_t n = 0; any_special && n < 128; n++)
+  for (uint32_t n = 0; any && n < 128; n++)
     if (special[n]) acc[n] = exact[n];
 }
 

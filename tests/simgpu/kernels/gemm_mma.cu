@@ -1,6 +1,9 @@
 // C = A B, bfloat16 to f32: A [M][K], B [K][N], C [M][N], all row-major; a
-// tile of 64 x 64 a block of four warps, cp.async into two stages, ldmatrix,
-// mma.sync. MUTANT picks one fault, 0 none.
+// tile of TILE x TILE a block of four warps, cp.async into two stages,
+// ldmatrix, mma.sync. MUTANT picks one fault, 0 none.
+#ifndef TILE
+#define TILE 64
+#endif
 #ifndef MUTANT
 #define MUTANT 0
 #endif
@@ -9,7 +12,7 @@ typedef unsigned short u16;
 
 #define BK 32
 #define PITCH_A (BK + 8)
-#define PITCH_B (64 + 8)
+#define PITCH_B (TILE + 8)
 
 __device__ u32 shared_at(const void *p) {
   return (u32)__cvta_generic_to_shared(p);
@@ -64,22 +67,22 @@ __device__ void multiply(float d[4], const u32 a[4], u32 b0, u32 b1) {
 
 extern "C" __global__ void __launch_bounds__(128)
 gemm(const u16 *A, const u16 *B, float *C, int M, int N, int K) {
-  __shared__ __align__(16) u16 sa[2][64 * PITCH_A], sb[2][BK * PITCH_B];
+  __shared__ __align__(16) u16 sa[2][TILE * PITCH_A], sb[2][BK * PITCH_B];
   int t = threadIdx.x, warp = t / 32, lane = t % 32;
-  int m0 = blockIdx.y * 64, n0 = blockIdx.x * 64;
-  int wm = warp / 2 * 32, wn = warp % 2 * 32;
-  float acc[2][4][4] = {};
+  int m0 = blockIdx.y * TILE, n0 = blockIdx.x * TILE;
+  int wm = warp / 2 * (TILE / 2), wn = warp % 2 * (TILE / 2);
+  float acc[TILE / 32][TILE / 16][4] = {};
 #if MUTANT == 6
   __shared__ float never[128];
   acc[0][1][3] = ((volatile float *)never)[t];
 #endif
   auto stage = [&](int s, int k0) {
-    for (int c = t; c < 64 * BK / 8; c += 128) {
+    for (int c = t; c < TILE * BK / 8; c += 128) {
       int r = c / (BK / 8), q = c % (BK / 8) * 8;
       copy16(&sa[s][r * PITCH_A + q], A + (size_t)(m0 + r) * K + k0 + q);
     }
-    for (int c = t; c < BK * 8; c += 128) {
-      int r = c / 8, q = c % 8 * 8;
+    for (int c = t; c < BK * TILE / 8; c += 128) {
+      int r = c / (TILE / 8), q = c % (TILE / 8) * 8;
       copy16(&sb[s][r * PITCH_B + q], B + (size_t)(k0 + r) * N + n0 + q);
     }
   };
@@ -99,25 +102,25 @@ gemm(const u16 *A, const u16 *B, float *C, int M, int N, int K) {
     __syncthreads();
 #endif
     for (int k = 0; k < BK; k += 16) {
-      u32 a[2][4], b[2][4];
-      for (int i = 0; i < 2; i++)
+      u32 a[TILE / 32][4], b[TILE / 32][4];
+      for (int i = 0; i < TILE / 32; i++)
         load4(a[i], &sa[s][(wm + 16 * i + lane % 16) * PITCH_A + k +
                            lane / 16 * 8]);
-      for (int j = 0; j < 2; j++)
+      for (int j = 0; j < TILE / 32; j++)
         load4t(b[j], &sb[s][(k + lane % 16) * PITCH_B + wn + 16 * j +
                             lane / 16 * 8]);
 #if MUTANT == 5
       if (lane < 31)
 #endif
-        for (int i = 0; i < 2; i++)
-          for (int j = 0; j < 4; j++)
+        for (int i = 0; i < TILE / 32; i++)
+          for (int j = 0; j < TILE / 16; j++)
             multiply(acc[i][j], a[i], b[j / 2][j % 2 * 2],
                      b[j / 2][j % 2 * 2 + 1]);
     }
     __syncthreads();
   }
-  for (int i = 0; i < 2; i++)
-    for (int j = 0; j < 4; j++)
+  for (int i = 0; i < TILE / 32; i++)
+    for (int j = 0; j < TILE / 16; j++)
       for (int h = 0; h < 2; h++) {
         int row = m0 + wm + 16 * i + lane / 4 + 8 * h;
         int col = n0 + wn + 8 * j + lane % 4 * 2;
