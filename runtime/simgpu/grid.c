@@ -175,6 +175,19 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
   }
 }
 
+static uint32_t cluster_size(const sim_launch_t *launch) {
+  return launch->cluster[0] * launch->cluster[1] * launch->cluster[2];
+}
+
+static uint32_t group_count(const sim_launch_t *launch) {
+  return launch->kernel->has_warpgroup ? launch->threads / 128 : 0;
+}
+
+static uint32_t reader_count(const sim_launch_t *launch) {
+  uint32_t warps = (launch->threads + 31) / 32;
+  return cluster_size(launch) * (warps + group_count(launch));
+}
+
 static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
   sim_launch_t *launch = cta->launch;
   const uint32_t *g = launch->grid, *c = launch->cluster;
@@ -199,6 +212,8 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
     cta->index[2] = (uint32_t)(linear / g[0] / g[1]);
     cta->cluster_rank = 0;
   }
+  cta->group_agents = cta->cluster_count * cta->warp_count +
+                      cta->cluster_rank * group_count(launch);
   cta->done = 0;
   cta->turn = 0;
   cta->epoch = 0;
@@ -224,14 +239,9 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
   cta->worker->counters[SIM_COUNTER_WARPS] += cta->warp_count;
 }
 
-static uint32_t cluster_size(const sim_launch_t *launch) {
-  return launch->cluster[0] * launch->cluster[1] * launch->cluster[2];
-}
-
 static uint32_t agent_count(const sim_launch_t *launch) {
-  uint32_t warps = (launch->threads + 31) / 32;
   uint32_t mbars = launch->kernel->has_mbar ? SIM_MBARS : 0;
-  return cluster_size(launch) * (warps + mbars);
+  return cluster_size(launch) * mbars + reader_count(launch);
 }
 
 static uint32_t clock_words(const sim_launch_t *launch) {
@@ -296,7 +306,7 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
   cta->shared = take(&at, cta->shared_bytes);
   cta->shared_defined = take(&at, cta->shared_bytes);
   cta->agent_count = agent_count(launch);
-  cta->reader_count = warps * cluster_size(launch);
+  cta->reader_count = reader_count(launch);
   uint32_t words = cta->clock_words = clock_words(launch);
   cta->barrier_clocks = take(&at, (size_t)SIM_BARRIERS * words * 4);
   cta->cluster_clocks = take(&at, (size_t)words * 8);

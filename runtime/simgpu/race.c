@@ -137,6 +137,8 @@ static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
                   other_lane & 31);
   } else if (agent >= cta->reader_count) {
     td_buf_puts(&buf, "a copy whose mbarrier this thread did not wait for");
+  } else if (agent >= warps * cta->cluster_count) {
+    td_buf_puts(&buf, "an mma_async whose wait is not known here to be over");
   } else {
     td_buf_printf(&buf, "warp %u", agent % warps);
     if (cta->cluster_count > 1)
@@ -348,6 +350,31 @@ void sim_race_stamp(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
     r->is_async = stamp->is_async;
     r->read_clock = 0;
     vector_drop(cta, r);
+  }
+}
+
+void sim_race_read_by(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
+                      uint32_t agent, uint32_t clock, uint32_t line) {
+  uint32_t end = offset + bytes;
+  for (uint32_t word = offset / 4; word * 4 < end; word++) {
+    sim_race_word_t *r = record_of(cta, word);
+    if (!r->read_clock ||
+        (cta->cluster_count == 1 && r->read_epoch != cta->epoch)) {
+      vector_drop(cta, r);
+      r->read_bytes = 0;
+    } else if (!r->read_vector && r->read_agent != agent) {
+      r->read_vector = vector_new(cta);
+      if (r->read_vector)
+        vector_at(cta, r->read_vector)[r->read_agent] = r->read_clock;
+    }
+    if (r->read_vector) vector_at(cta, r->read_vector)[agent] = clock;
+    r->read_agent = (uint16_t)agent;
+    r->read_clock = clock;
+    r->read_sync = 0;
+    r->read_lane = SIM_TAG_MANY_LANES;
+    r->read_line = line;
+    r->read_epoch = cta->epoch;
+    r->read_bytes |= bytes_of(word, offset, end);
   }
 }
 

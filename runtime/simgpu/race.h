@@ -102,6 +102,11 @@ typedef struct sim_stamp_t {
 void sim_race_stamp(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
                     const sim_stamp_t *stamp);
 
+/* Remembers that an agent reads until its clock, without judging: whoever has
+   not heard of that time must not write there. */
+void sim_race_read_by(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
+                      uint32_t agent, uint32_t clock, uint32_t line);
+
 /* Adds what another clock knows. */
 static inline void sim_learn(uint32_t *mine, const uint32_t *theirs,
                              uint32_t count) {

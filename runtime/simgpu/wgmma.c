@@ -55,6 +55,7 @@ void sim_groups_start(sim_cta_t *cta) {
     sim_group_t *g = &cta->groups[n];
     g->base = g->count = 0;
     g->waiting = 0;
+    g->clock = 0;
     for (uint32_t k = 0; k < SIM_GROUP_WARPS; k++) {
       g->issued[k] = g->committed[k] = g->commits[k] = g->changes[k] = 0;
       g->registers[k] = limit < all ? limit : all;
@@ -519,6 +520,29 @@ static void retire(sim_group_t *g, uint32_t target) {
   }
 }
 
+/* What completes at a wait was read until now; the four warps know of it, and
+   who has not heard of one of them since must not write there. */
+static void note_reads(sim_group_t *g, uint32_t target) {
+  sim_cta_t *cta = g->cta;
+  uint32_t agent = cta->group_agents + g->first / SIM_GROUP_WARPS;
+  if (!cta->races) return;
+  g->clock++;
+  for (uint32_t e = 0; e < g->count && g->ops[e].group < target; e++) {
+    sim_matrix_t m[2];
+    uint32_t rows[2];
+    uint32_t line = (uint32_t)(g->ops[e].ins - cta->launch->kernel->code);
+    for (uint32_t k = matrices(&g->ops[e], m, rows); k-- > 0;)
+      for (uint32_t n = 0; n < 2 * rows[k]; n++) {
+        uint32_t at = piece_at(&m[k], n);
+        if (at >= cta->launch->shared_start &&
+            at + 16 <= cta->launch->shared_end)
+          sim_race_read_by(cta, at, 16, agent, g->clock, line);
+      }
+  }
+  for (uint32_t k = 0; k < SIM_GROUP_WARPS; k++)
+    cta->warps[g->first + k].clocks[agent] = g->clock;
+}
+
 const sim_ins_t *sim_wgmma_wait(sim_warp_t *w, sim_group_t *g,
                                 const sim_ins_t *ins, uint32_t n,
                                 sim_wgmma_run_t run) {
@@ -554,6 +578,7 @@ const sim_ins_t *sim_wgmma_wait(sim_warp_t *w, sim_group_t *g,
     op->is_done = true;
     if (!run(g, op)) return NULL;
   }
+  note_reads(g, target);
   retire(g, target);
   return ins + 1;
 }

@@ -47,6 +47,7 @@ struct sim_group_t {
   uint32_t committed[SIM_GROUP_WARPS]; /* of those */
   uint32_t commits[SIM_GROUP_WARPS];   /* groups */
   uint8_t waiting;      /* warps that wait for the others */
+  uint32_t clock;       /* waits so far: its time as a reader */
   uint32_t target[SIM_GROUP_WARPS]; /* groups below it must be complete */
   /* By register row: who touched it since the last fence (SIM_TOUCHED, or the
      shape of an mma_async), and what is pending. */

@@ -25,6 +25,7 @@ static const mutant_t tma_mutants[] = {
     {3, "mbar.arrive|mbar.phase|race.shared|async.early|async.source"},
     {4, "proxy.fence"},
     {5, "async.exit"},
+    {6, "race.shared|async.source"},
     {7, "mbar.init"},
     {8, "async.group"},
     {9, "mbar.arrive|mbar.phase|race.shared|hang"},
