@@ -17,6 +17,25 @@ uint32_t sim_element_bits(ptx_type_t type) {
   }
 }
 
+void sim_tensor_count(sim_worker_t *worker, ptx_type_t a, uint64_t flop) {
+  sim_counter_t which = SIM_COUNTER_TENSOR_B1;
+  switch (sim_element_bits(a)) {
+  case 64: which = SIM_COUNTER_TENSOR_F64; break;
+  case 32: which = SIM_COUNTER_TENSOR_TF32; break;
+  case 16:
+    which = a == PTX_F16 ? SIM_COUNTER_TENSOR_F16 : SIM_COUNTER_TENSOR_BF16;
+    break;
+  case 8:
+    which = a == PTX_E4M3 || a == PTX_E5M2 ? SIM_COUNTER_TENSOR_F8
+                                           : SIM_COUNTER_TENSOR_I8;
+    break;
+  case 4: which = SIM_COUNTER_TENSOR_I4; break;
+  default: break;
+  }
+  worker->counters[SIM_COUNTER_TENSOR_FLOP] += flop;
+  worker->counters[which] += flop;
+}
+
 void sim_tensor_format(ptx_type_t type, uint32_t *fraction, int32_t *emin) {
   switch (type) {
   case PTX_F16: *fraction = 10, *emin = -14; return;

@@ -30,6 +30,9 @@ sim_tensor_model_t sim_tensor_model(const sim_device_row_t *row,
 /* Significand bits behind the point and least exponent of an element. */
 void sim_tensor_format(ptx_type_t type, uint32_t *fraction, int32_t *emin);
 
+/* Counts operations, 2 M N K of them, as a whole and by the type of A. */
+void sim_tensor_count(sim_worker_t *worker, ptx_type_t a, uint64_t flop);
+
 /* Bits of one element of a matrix operand; 0 if it cannot be one. */
 uint32_t sim_element_bits(ptx_type_t type);
 

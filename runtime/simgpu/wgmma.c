@@ -2,6 +2,7 @@
 
 #include "runtime/simgpu/async.h"
 #include "runtime/simgpu/grid.h"
+#include "runtime/simgpu/tensor.h"
 
 #include <stdlib.h>
 
@@ -480,8 +481,8 @@ bool sim_wgmma_issue(sim_warp_t *w, sim_group_t *g, const sim_ins_t *ins,
   sim_matrix_t m = sim_wgmma_matrix(b, (ins->imm & SIM_WGMMA_TRANS_B) != 0);
   if (!judge_matrix(w, ins, &m, 'B', 0, n, is_first)) return false;
   mark_pending(g, w, ins);
-  w->worker->counters[SIM_COUNTER_TENSOR_FLOP] +=
-      (uint64_t)2 * 16 * n * SIM_WGMMA_K(ins->imm);
+  sim_tensor_count(w->worker, (ptx_type_t)ins->type2,
+                   (uint64_t)2 * 16 * n * SIM_WGMMA_K(ins->imm));
   return tick(g, run);
 }
 

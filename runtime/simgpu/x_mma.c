@@ -216,7 +216,7 @@ static void read_operands(sim_warp_t *w, const sim_ins_t *i,
   o->has_spoilt = w->is_tainted;
   if (w->is_tainted)
     o->spoilt = spoilt(w, o->a, o->na, o->b, o->nb, o->m == 16);
-  w->worker->counters[SIM_COUNTER_TENSOR_FLOP] += i->imm >> 40;
+  sim_tensor_count(w->worker, (ptx_type_t)i->type2, i->imm >> 40);
 }
 
 /* Operands of elements of one width; a constant where it is called, so that

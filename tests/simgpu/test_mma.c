@@ -374,15 +374,26 @@ static void special_values(void **state) {
   assert_int_equal(get_element(out, E_F32, 4 * 3, 0), 0x7FFFFFFF);
 }
 
+/* 2 M N K a warp, as a whole and by the type of A. */
 static void counts(void **state) {
   (void)state;
-  const form_t *f = &forms[2];
-  layout_t l = layout_of(f);
-  uint8_t in[8 * 2048] = {0}, out[8 * 2048];
-  launch(f, in, out, 8);
-  assert_true(l.in <= 2048);
-  assert_int_equal(lab_counter(&lab, "tensor_flop"), 8 * 2 * 16 * 8 * 16);
-  assert_int_equal(lab_counter(&lab, "tensor"), 8); /* of the mix */
+  static const char *const names[] = {
+      [E_F16] = "f16", [E_BF16] = "bf16", [E_TF32] = "tf32",
+      [E_E4M3] = "f8", [E_E5M2] = "f8",   [E_F64] = "f64",
+      [E_S8] = "i8",   [E_U8] = "i8",     [E_S4] = "i4",
+      [E_U4] = "i4",   [E_B1] = "b1"};
+  static uint8_t in[8 * 8192], out[8 * 8192];
+  for (size_t n = 0; n < FORMS; n++) {
+    const form_t *f = &forms[n];
+    char name[32];
+    launch(f, in, out, 8);
+    assert_true(layout_of(f).in <= 8192);
+    snprintf(name, sizeof name, "tensor_flop.%s", names[f->a]);
+    uint64_t want = 8ull * 2 * f->m * f->n * f->k;
+    assert_int_equal(lab_counter(&lab, "tensor_flop"), want);
+    assert_int_equal(lab_counter(&lab, name), want);
+    assert_int_equal(lab_counter(&lab, "tensor"), 8); /* of the mix */
+  }
 }
 
 /* Forms that do not exist are refused with their name. */

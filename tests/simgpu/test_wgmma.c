@@ -134,6 +134,9 @@ static const parts_t correct = {
     "wgmma.commit_group.sync.aligned;\n",
     "wgmma.wait_group.sync.aligned 0;\n", ""};
 
+/* Bytes of shared memory that are written. */
+static unsigned filled = IMAGE;
+
 static unsigned d_count(const case_t *c) {
   return c->n / (c->kind->d == E_F16 ? 4 : 2);
 }
@@ -175,7 +178,8 @@ static void kernel_text(text_t *t, const case_t *c, uint64_t da, uint64_t db,
       "LOOP: ld.global.b32 %%r0, [%%q0]; st.shared.b32 [%%x], %%r0;\n"
       "add.s64 %%q0, %%q0, 512; add.u32 %%x, %%x, 512;\n"
       "add.u32 %%v, %%v, 1; setp.lt.u32 %%z, %%v, %u; @%%z bra LOOP;\n",
-      IMAGE, IMAGE / 512);
+      IMAGE, filled / 512);
+  say(t, "add.s64 %%q0, %%in, %u;\n", IMAGE);
   for (unsigned n = 0; n < 4; n++)
     say(t, "ld.global.b32 %%a%u, [%%q0+%u];\n", n, 512 * n);
   for (unsigned n = 0; n < nd; n++)
@@ -407,6 +411,13 @@ static const mutant_t mutants[] = {
                                                             << 32},
     {"values", {"", FENCE, "", COMMIT, WAIT, ""}, 0, UINT64_C(3) << 62},
     {"values", {"", FENCE, "", COMMIT, WAIT, ""}, (uint64_t)192 << 32, 0},
+    /* what depends on undefined bytes: rows of A, and B as a whole */
+    {"init.use", {"", FENCE, "", COMMIT, WAIT, "setp.eq.u32 %z, %r0, 7;"
+                  "@%z st.global.b32 [%out], %r0;\n"},
+     (uint64_t)0x800, 0},
+    {"init.use", {"", FENCE, "", COMMIT, WAIT, "setp.eq.u32 %z, %r0, 7;"
+                  "@%z st.global.b32 [%out], %r0;\n"},
+     0, (uint64_t)0xC00},
     {"async.source", {"", FENCE, "", COMMIT,
                       "bar.sync 0; st.shared.b32 [s+16384], %t;\n" WAIT, ""},
      0, 0},
@@ -443,9 +454,53 @@ static void run_mutant(const mutant_t *m, bool is_wrong) {
 
 static void all_mutants(void **state) {
   (void)state;
+  filled = 32768;
   for (unsigned n = 0; n < sizeof mutants / sizeof *mutants; n++)
     run_mutant(&mutants[n], true);
   run_mutant(&mutants[0], false);
+  filled = IMAGE;
+}
+
+/* Two groups on their way: the older one's D may be read after wait_group 1,
+   the newer one's may not; D need not be defined where scale-d is 0. */
+static void pipelined(void **state) {
+  (void)state;
+  for (unsigned n = 0; n < 4; n++) {
+    char report[4096];
+    uint64_t da, db;
+    text_t t = {text_space, 0, sizeof text_space};
+    case_t c = {.kind = &kinds[0], .n = 8, .a = {.width = 128},
+                .b = {.width = 128}};
+    lab_renew(&lab);
+    fill(&c, 50 + n, &da, &db);
+    parts_t parts = correct;
+    char after[2048], *p = after;
+    p += sprintf(p, "%s", FENCE "wgmma.mma_async.sync.aligned.m64n8k16.f32."
+                          "bf16.bf16 {%r100,%r101,%r102,%r103}, %q1, %q2, "
+                          "0, 1, 1, 0, 0;\n" COMMIT
+                          "wgmma.wait_group.sync.aligned 1;\n");
+    p += sprintf(p, n == 1 ? "add.u32 %%r100, %%r100, 0;\n" : "");
+    p += sprintf(p, "add.u32 %%r0, %%r0, 0; %s", WAIT);
+    if (n == 2) /* used without a fence once more, and a wait in vain */
+      p += sprintf(p, "add.u32 %%r100, %%r100, 0;\n" FENCE
+                      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
+                      "{%%r100,%%r101,%%r102,%%r103}, %%q1, %%q2, 0, 1, 1, "
+                      "0, 0;\n" COMMIT "wgmma.wait_group.sync.aligned 7;\n"
+                      WAIT WAIT);
+    if (n == 3) /* the registers of D hold nothing at first */
+      p += sprintf(p, "mov.b32 %%r0, %%r100; mov.b32 %%r1, %%r101;"
+                      "mov.b32 %%r2, %%r102; mov.b32 %%r3, %%r103;\n");
+    parts.wait = "";
+    parts.after = after;
+    kernel_text(&t, &c, da, db, &parts);
+    int code = launch(text_space);
+    char what[128] = "";
+    lab_report(&lab, report, sizeof report);
+    if (n == 1 ? !code || !strstr(report, "wgmma.regs")
+               : code || report[0] || wrong(&c, what, sizeof what))
+      fail_msg("case %u: %d %s %s", n, code, what, report);
+  }
+  lab_renew(&lab);
 }
 
 /* Without checks, what a missing wait leaves behind is wrong. */
@@ -556,6 +611,7 @@ int main(void) {
       cmocka_unit_test(layouts),     cmocka_unit_test(modes),
       cmocka_unit_test(all_mutants), cmocka_unit_test(unwaited_values),
       cmocka_unit_test(counts),      cmocka_unit_test(registers),
+      cmocka_unit_test(pipelined),
       cmocka_unit_test(refusals)};
   return cmocka_run_group_tests_name("simgpu.wgmma", tests, setup, NULL);
 }
