@@ -121,8 +121,9 @@ struct sim_cta_t {
   uint32_t generation;   /* of the CTA: records of earlier ones are void */
   /* A vector clock has an entry for each agent: the warps of the cluster by
      rank, its warpgroups, whose mma_async read until a wait, then SIM_MBARS
-     mbarriers of each CTA, whose copies complete in their phases. Kernels that use the async proxy keep a second clock behind
-     it, of what is ordered for that proxy. */
+     mbarriers of each CTA, whose copies complete in their phases. Kernels
+     that use the async proxy keep a second clock behind it, of what is
+     ordered for that proxy. */
   uint32_t reader_count; /* agents that are warps or warpgroups */
   uint32_t group_agents; /* of the CTA's first warpgroup */
   uint32_t agent_count;

@@ -28,14 +28,24 @@ static const mutant_t tma_mutants[] = {
     {6, "race.shared|async.source"},
     {7, "mbar.init"},
     {8, "async.group"},
-    {9, "mbar.arrive|mbar.phase|race.shared|hang"},
+    {9, "mbar.arrive|mbar.phase|race.shared|hang|async.source"},
     {10, "hang"},
     {11, "race.shared"},
     {12, "async.source"}};
 
+static const mutant_t pair_mutants[] = {
+    {1, "mbar.tx|async.early"},
+    {3, "mbar.arrive|mbar.phase|race.shared|async.early|async.source"},
+    {6, "race.shared|async.source"},
+    {7, "mbar.init"},
+    {9, "mbar.arrive|mbar.phase|race.shared|hang|async.source"},
+    {10, "hang"},
+    {13, "cluster.exit|async.exit"}};
+
 static char *compile(const cu_nvrtc_t *n, const char *file, const char *arch,
-                     unsigned mutant) {
-  char path[512], define[32], target[64];
+                     unsigned cluster, unsigned mutant) {
+  char path[512], define[32], target[64], clusters[32];
+  snprintf(clusters, sizeof clusters, "-DCLUSTER=%u", cluster);
   snprintf(path, sizeof path, TDSL_TESTS_DIR "/simgpu/kernels/%s", file);
   snprintf(define, sizeof define, "-DMUTANT=%u", mutant);
   snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
@@ -45,11 +55,11 @@ static char *compile(const cu_nvrtc_t *n, const char *file, const char *arch,
   text[fread(text, 1, sizeof text - 1, f)] = 0;
   fclose(f);
   const char *options[] = {target, define, "--fmad=false", "-lineinfo",
-                           "--std=c++17"};
+                           "--std=c++17", clusters};
   void *program = NULL;
   size_t bytes = 0;
   assert_int_equal(n->create(&program, text, file, 0, NULL, NULL), 0);
-  if (n->compile(program, 5, options)) {
+  if (n->compile(program, 6, options)) {
     n->log_bytes(program, &bytes);
     char *log = calloc(1, bytes + 1);
     n->log(program, log);
@@ -116,7 +126,7 @@ static void make_map(lab_t *lab, rcuda_tensor_map_t *map, uint64_t address,
                    0);
 }
 
-static int run_tma(lab_t *lab, const char *ptx) {
+static int run_map(lab_t *lab, const char *ptx, unsigned box_b) {
   static uint16_t a[M * K], b[N * K];
   rcuda_tensor_map_t ma, mb, mc;
   for (unsigned k = 0; k < K; k++) {
@@ -127,7 +137,7 @@ static int run_tma(lab_t *lab, const char *ptx) {
   uint64_t pb = lab_copy_in(lab, b, sizeof b);
   uint64_t pc = lab_alloc(lab, sizeof c);
   make_map(lab, &ma, pa, RCUDA_TENSOR_BF16, 2, M, K, 64, 64, 3);
-  make_map(lab, &mb, pb, RCUDA_TENSOR_BF16, 2, N, K, 32, 64, 3);
+  make_map(lab, &mb, pb, RCUDA_TENSOR_BF16, 2, N, K, box_b, 64, 3);
   make_map(lab, &mc, pc, RCUDA_TENSOR_F32, 4, M, N, 64, 32, 0);
   int k = K;
   void *params[] = {&ma, &mb, &mc, &k};
@@ -138,12 +148,22 @@ static int run_tma(lab_t *lab, const char *ptx) {
   return code ? code : lab->cuMemcpyDtoH_v2(c, pc, sizeof c);
 }
 
+static int run_tma(lab_t *lab, const char *ptx) {
+  return run_map(lab, ptx, 32);
+}
+
+/* A block loads half of B's tile. */
+static int run_pair(lab_t *lab, const char *ptx) {
+  return run_map(lab, ptx, 16);
+}
+
 typedef struct suite_t {
   const char *file, *arch, *model;
   int (*run)(lab_t *lab, const char *ptx);
   const mutant_t *mutants;
   size_t count;
   uint64_t bytes; /* of asynchronous copies */
+  unsigned cluster;
 } suite_t;
 
 /* Bytes by hand. cp.async reads what lies in A and B: for each of the 3
@@ -152,13 +172,16 @@ typedef struct suite_t {
 static const suite_t suites[] = {
     {"pipeline_cp.cu", "compute_80", "a100", run_cp, cp_mutants,
      sizeof cp_mutants / sizeof *cp_mutants,
-     3u * M * K * 4 + 4u * K * N * 4},
+     3u * M * K * 4 + 4u * K * N * 4, 1},
     {"pipeline_cp.cu", "compute_90", "h100", run_cp, cp_mutants,
      sizeof cp_mutants / sizeof *cp_mutants,
-     3u * M * K * 4 + 4u * K * N * 4},
+     3u * M * K * 4 + 4u * K * N * 4, 1},
     {"pipeline_tma.cu", "compute_90a", "h100", run_tma, tma_mutants,
      sizeof tma_mutants / sizeof *tma_mutants,
-     6u * (7 * (64 + 32) * 64 * 2 + 64 * 32 * 4)}};
+     6u * (7 * (64 + 32) * 64 * 2 + 64 * 32 * 4), 1},
+    {"pipeline_tma.cu", "compute_90a", "h100", run_pair, pair_mutants,
+     sizeof pair_mutants / sizeof *pair_mutants,
+     6u * (7 * (64 + 32) * 64 * 2 + 64 * 32 * 4), 2}};
 
 static bool is_named(const char *report, const char *ids) {
   char id[64];
@@ -184,7 +207,7 @@ static int child(const cu_nvrtc_t *n, const suite_t *s) {
   lab_t lab;
   snprintf(conf, sizeof conf, "model:%s", s->model);
   lab_open(&lab, conf);
-  char *ptx = compile(n, s->file, s->arch, 0);
+  char *ptx = compile(n, s->file, s->arch, s->cluster, 0);
   for (size_t k = 0; k < sizeof modes / sizeof *modes; k++) {
     assert_int_equal(lab.simgpu_configure(modes[k]), 0);
     lab_renew(&lab);
@@ -205,7 +228,7 @@ static int child(const cu_nvrtc_t *n, const suite_t *s) {
   free(ptx);
   lab.simgpu_configure("preempt:0");
   for (size_t k = 0; k < s->count; k++) {
-    ptx = compile(n, s->file, s->arch, s->mutants[k].number);
+    ptx = compile(n, s->file, s->arch, s->cluster, s->mutants[k].number);
     for (size_t mode = 0; mode < 4; mode++) {
       lab.simgpu_configure(modes[mode]);
       lab_renew(&lab);

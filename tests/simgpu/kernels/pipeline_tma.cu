@@ -1,13 +1,19 @@
 // C = A B^T, bfloat16 to f32, A [M][K], B [N][K], C [M][N], all by tensor
 // copies: a producer thread fills three stages, a warpgroup multiplies, and
 // the result leaves through shared memory. A tile of 64 x 32 a block of 160
-// threads; edges are the copies' business. MUTANT picks one fault, 0 none.
+// threads; edges are the copies' business. With CLUSTER 2, two blocks on top
+// of each other load half of B's tile each, for both, and one thread of a
+// warpgroup releases a stage in each of them. MUTANT picks one fault, 0 none.
 #ifndef MUTANT
 #define MUTANT 0
 #endif
 typedef unsigned u32;
 typedef unsigned short u16;
 typedef unsigned long long u64;
+
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
 
 #define STAGES 3
 #define BM 64
@@ -59,6 +65,39 @@ __device__ void load(void *to, const map_t *map, int x, int y, u64 *b) {
                : "memory");
 }
 
+__device__ void load_all(void *to, const map_t *map, int x, int y, u64 *b) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier"
+               "::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}],"
+               " [%4], %5;" ::"r"(shared_at(to)),
+               "l"(map), "r"(x), "r"(y), "r"(shared_at(b)), "h"((u16)3)
+               : "memory");
+}
+
+__device__ void meet() {
+#if CLUSTER > 1
+  asm volatile("barrier.cluster.arrive.release.aligned;\n"
+               "barrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+#else
+  __syncthreads();
+#endif
+}
+
+// Tells whoever fills the stage that it has been read.
+__device__ void release(u64 *b, int t) {
+#if CLUSTER > 1
+  if (t < CLUSTER)
+    asm volatile("{\n.reg .b32 at;\n"
+                 "mapa.shared::cluster.u32 at, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, "
+                 "[at];\n}" ::"r"(shared_at(b)),
+                 "r"(t)
+                 : "memory");
+#else
+  arrive(b);
+#endif
+}
+
 __device__ u64 matrix(u32 at) {
   return (u64)(at >> 4 & 0x3FFF) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 |
          (u64)1 << 62;
@@ -77,6 +116,9 @@ __device__ void multiply(float (&d)[16], u64 a, u64 b) {
 }
 
 extern "C" __global__ void __launch_bounds__(160)
+#if CLUSTER > 1
+    __cluster_dims__(1, CLUSTER, 1)
+#endif
 gemm(const __grid_constant__ map_t A, const __grid_constant__ map_t B,
      const __grid_constant__ map_t C, int K) {
   __shared__ __align__(1024) u16 sa[STAGES][BM * BK], sb[STAGES][BN * BK];
@@ -88,22 +130,23 @@ gemm(const __grid_constant__ map_t A, const __grid_constant__ map_t B,
   if (t == 0) {
     for (int s = 0; s < STAGES; s++) {
       init(&full[s], 1);
+      int count = CLUSTER > 1 ? CLUSTER : 128;
 #if MUTANT == 9
-      init(&empty[s], 127);
+      count--;
 #elif MUTANT == 10
-      init(&empty[s], 129);
-#else
-      init(&empty[s], 128);
+      count++;
 #endif
+      init(&empty[s], count);
     }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;\n"
+                 "fence.mbarrier_init.release.cluster;" ::
+                     : "memory");
   }
 #if MUTANT != 7
-  __syncthreads();
+  meet();
 #endif
   if (warp == 4) {
-    if (t != 128) return;
-    for (int i = 0; i < tiles; i++) {
+    for (int i = 0; t == 128 && i < tiles; i++) {
       int s = i % STAGES, parity = i / STAGES & 1;
 #if MUTANT != 3
       wait(&empty[s], parity ^ 1);
@@ -114,8 +157,17 @@ gemm(const __grid_constant__ map_t A, const __grid_constant__ map_t B,
       expect(&full[s], (BM + BN) * BK * 2);
 #endif
       load(sa[s], &A, i * BK, m0, &full[s]);
+#if CLUSTER > 1
+      int half = blockIdx.y % CLUSTER * (BN / CLUSTER);
+      load_all(sb[s] + half * BK, &B, i * BK, n0 + half, &full[s]);
+#else
       load(sb[s], &B, i * BK, n0, &full[s]);
+#endif
     }
+#if CLUSTER > 1 && MUTANT != 13
+    __syncwarp();
+    meet();
+#endif
     return;
   }
   float d[16] = {0};
@@ -132,11 +184,11 @@ gemm(const __grid_constant__ map_t A, const __grid_constant__ map_t B,
                matrix(shared_at(sb[s]) + k * 2));
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #if MUTANT == 6
-    arrive(&empty[s]);
+    release(&empty[s], t);
 #endif
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #if MUTANT != 6
-    arrive(&empty[s]);
+    release(&empty[s], t);
 #endif
   }
   int g = t % 32 / 4, q = t % 4;
@@ -164,4 +216,8 @@ gemm(const __grid_constant__ map_t A, const __grid_constant__ map_t B,
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 #endif
   }
+#if CLUSTER > 1 && MUTANT != 13
+  __syncwarp();
+  meet();
+#endif
 }
