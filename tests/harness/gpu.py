@@ -22,6 +22,9 @@ class Place(str):
         self.extra = extra
         return self
 
+    def __getnewargs__(self):
+        return str(self), self.extra
+
     def told(self):
         words = ["%s=%s" % item for item in sorted(self.extra.items())]
         return "on " + " ".join(words + [str(self)])
@@ -51,13 +54,12 @@ def environment(env, device, folder, extra=None):
     """(variables of the run, path of the simulator's report or None). What
     NVRTC makes is kept by its content in the build folder: compiling takes
     longer than running."""
-    extra = dict(extra or {})
+    extra = dict(getattr(device, "extra", {}), **(extra or {}))
     if not device.startswith("sim"):
         return extra or None, None
     path = os.path.join(folder, "sim.jsonl")
     if os.path.exists(path):
         os.remove(path)
-    extra = dict(getattr(device, "extra", {}), **extra)
     extra.update(TDSL_SIM_REPORT=path, TDSL_CACHE="on",
                  TDSL_CACHE_DIR=os.path.join(env.build, "test-cache"))
     return extra, path

@@ -63,7 +63,7 @@ class Nvrtc:
         return int(re.sub(r"\D", "", arch)) in list(list_)
 
     def compile(self, text, arch):
-        """(result code, log)"""
+        """(result code, log, PTX)"""
         program = ctypes.c_void_p()
         self.handle.nvrtcCreateProgram(ctypes.byref(program), text.encode(),
                                        b"corpus", 0, None, None)
@@ -74,8 +74,13 @@ class Nvrtc:
         self.handle.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value + 1)
         self.handle.nvrtcGetProgramLog(program, log)
+        self.handle.nvrtcGetPTXSize(program, ctypes.byref(size))
+        ptx = ctypes.create_string_buffer(size.value + 1)
+        if code == 0:
+            self.handle.nvrtcGetPTX(program, ptx)
         self.handle.nvrtcDestroyProgram(ctypes.byref(program))
-        return code, log.value.decode("utf-8", "replace").strip()
+        return (code, log.value.decode("utf-8", "replace").strip(),
+                ptx.value.decode("utf-8", "replace"))
 
 
 LIBRARY = []    # one a process
@@ -189,7 +194,7 @@ def run_one(env, program, arch, machine):
     clean = os.path.join(env.build, "nvrtc-clean", key[:2], key)
     if os.path.exists(clean):
         return "pass", ""
-    code, log = library().compile(text, arch)
+    code, log, _ = library().compile(text, arch)
     if code != 0 or log:
         return "fail", "NVRTC's code is %d, its log\n%s" % (code, log[:4000])
     os.makedirs(os.path.dirname(clean), exist_ok=True)

@@ -37,27 +37,37 @@ class Reported(RuntimeError):
     """The simulator's checks had something to report."""
 
 
+def write_case(path, args):
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({"format": 1, "args": args}, f)
+
+
+def command(env, source, case, given, device, folder):
+    """The arguments of tdslc for one call."""
+    out = ["run", source, "--entry", case["fn"], "--in", "@=" + given,
+           "--device", device, "--mesh", "none", "--lib", env.stdlib]
+    for dim, value in (case.get("dims") or {}).items():
+        out += ["--dim", "%s=%s" % (dim, value)]
+    if case.get("config"):
+        config = os.path.join(folder, "config.json")
+        with open(config, "w", encoding="utf-8") as f:
+            json.dump(case["config"], f)
+        out += ["--config", config]
+    return out
+
+
 def run_once(env, source, case, args, device, folder, more=(), extra=None):
     """(results, state) of one call; Refused with B01 or without NVRTC;
     RuntimeError else, Reported if the simulator's checks say something."""
     given = os.path.join(folder, "case.json")
     result = os.path.join(folder, "out.json")
-    with open(given, "w", encoding="utf-8") as f:
-        json.dump({"format": 1, "args": args}, f)
-    command = ["run", source, "--entry", case["fn"], "--in", "@=" + given,
-               "--out", result, "--device", device, "--mesh", "none",
-               "--lib", env.stdlib]
-    for dim, value in (case.get("dims") or {}).items():
-        command += ["--dim", "%s=%s" % (dim, value)]
-    if case.get("config"):
-        config = os.path.join(folder, "config.json")
-        with open(config, "w", encoding="utf-8") as f:
-            json.dump(case["config"], f)
-        command += ["--config", config]
+    write_case(given, args)
     if os.path.exists(result):
         os.remove(result)
     extra, report = gpu.environment(env, device, folder, extra)
-    code, out = env.tdslc(command + list(more), folder, extra=extra)
+    words = command(env, source, case, given, device, folder)
+    code, out = env.tdslc(words + ["--out", result] + list(more), folder,
+                          extra=extra)
     if code in (1, 4) and "error[B01]" in out:
         raise Refused(re.search(r"error\[B01\]: (.*)", out).group(1))
     if code != 0 and gpu.is_missing(out):

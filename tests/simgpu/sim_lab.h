@@ -101,10 +101,29 @@ typedef struct lab_t {
   rcuda_ctx_t *ctx;
 } lab_t;
 
+/* TDSL_LAB_DRIVER names a real driver: tests that judge results then run on
+   it. It has nothing to configure and nothing to report. */
+static inline const char *lab_driver(void) {
+  const char *path = getenv("TDSL_LAB_DRIVER");
+  return path && *path ? path : TDSL_BUILD_DIR "/libtdsl_simgpu.so";
+}
+
+static inline int lab_zero(void) {
+  return 0;
+}
+
+/* Serves for any of them: what it is given is not looked at. */
+static inline void *lab_nothing(void) {
+  int (*zero)(void) = lab_zero;
+  void *out;
+  memcpy(&out, &zero, sizeof out);
+  return out;
+}
+
 /* Opens the library and, unless conf is NULL, device 0 of a machine so
    configured. Once a process. */
 static inline void lab_open(lab_t *lab, const char *conf) {
-  const char *path = TDSL_BUILD_DIR "/libtdsl_simgpu.so";
+  const char *path = lab_driver();
   /* findings are expected here: they go to the report, not to stderr */
   setenv("TDSL_SIM_REPORT", "/dev/null", 0);
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -113,6 +132,8 @@ static inline void lab_open(lab_t *lab, const char *conf) {
 #define SYMBOL(field, name)                                                   \
   do {                                                                        \
     void *symbol_ = dlsym(library, name);                                     \
+    if (!symbol_ && strncmp(name, "simgpu_", 7) == 0)                         \
+      symbol_ = lab_nothing();                                                \
     if (!symbol_) fail_msg("%s is not exported", name);                       \
     memcpy(&lab->field, &symbol_, sizeof symbol_);                            \
   } while (0)

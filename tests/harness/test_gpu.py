@@ -1,0 +1,89 @@
+"""How tests are laid out over simulated machines, how the simulator's report
+and a profiler's table are read."""
+import os
+import pickle
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "gpu")]
+import card  # noqa: E402
+import gpu  # noqa: E402
+import profiler  # noqa: E402
+
+FAILED = []
+
+
+def check(name, good):
+    print("%s %s" % ("ok" if good else "not ok", name))
+    if not good:
+        FAILED.append(name)
+
+
+# --- places ---------------------------------------------------------------
+check("other engines stay themselves", gpu.place("cpu", "a") == "cpu")
+places = [gpu.place("sim", "test %d" % i) for i in range(400)]
+check("every machine has its turn",
+      {str(p) for p in places} == {"sim:" + m for m in gpu.MACHINES})
+check("every schedule has its turn",
+      {p.extra.get("TDSL_SIM_MODE", "") for p in places} == set(gpu.MODES))
+check("a name keeps its place", all(
+    gpu.place("sim", "test %d" % i) == p and
+    gpu.place("sim", "test %d" % i).extra == p.extra
+    for i, p in enumerate(places)))
+check("checks are on", all(p.extra["TDSL_SIM_CHECK"] == "all"
+                           for p in places))
+again = pickle.loads(pickle.dumps(places[7]))
+check("another process gets it whole",
+      again == places[7] and again.extra == places[7].extra)
+
+# --- reports --------------------------------------------------------------
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "r")
+    check("no report, no finding", gpu.findings(path) == [])
+    with open(path, "w") as f:
+        f.write('{"kind":"launch","kernel":"k"}\n'
+                '{"kind":"finding","id":"race.shared","kernel":"k",'
+                '"place":"a.tdsl:4","instruction":"st.shared.f32",'
+                '"text":"a write"}\n\n'
+                '{"kind":"launch","kernel":"l"}\n')
+    found = gpu.findings(path)
+    check("a finding is seen", len(found) == 1 and
+          "race.shared in k at a.tdsl:4" in found[0])
+    check("launches are counted", len(gpu.rows(path, "launch")) == 2)
+check("a missing NVRTC is known", gpu.is_missing(
+    "error[B05]: NVRTC, the compiler of CUDA C, cannot be loaded\n") ==
+    "needs nvrtc")
+check("another error is not one", gpu.is_missing(
+    "error[B05]: the CUDA driver's library cannot be loaded") is None)
+
+# --- a profiler's table ---------------------------------------------------
+METRICS = [m for _, metrics in profiler.METRICS for m in metrics]
+TABLE = "\n".join((
+    "==PROF== Connected to process 1",
+    "p  f32[5]  min 0  max 1",
+    ",".join('"%s"' % c for c in
+             ["ID", "Process ID", "Kernel Name", "Grid Size"] + METRICS),
+    ",".join('"%s"' % c for c in
+             ["", "", "", ""] + ["request", "request", "sector", "sector",
+                                 "", ""]),
+    '"0","1","tk_a","(2, 1, 1)","1,024","5","4,096","20","7","2"',
+    '"1","1","tk_b","(1, 1, 1)","3","1","12","4","","1"', ""))
+rows = profiler.parse(TABLE)
+check("launches of a table", [r["kernel"] for r in rows] == ["tk_a", "tk_b"])
+check("thousands have commas", rows[0][METRICS[0]] == 1024.0)
+check("an empty cell is no number", rows[1][METRICS[4]] is None)
+check("no table, no launches", profiler.parse("==ERROR== no\n") == [])
+
+# --- cards ----------------------------------------------------------------
+for cc, name, machine in ((75, "T4", "t4"), (87, "Orin", "a10"),
+                          (90, "NVIDIA H100", "h100"),
+                          (90, "NVIDIA H200", "h200"), (120, "RTX", "b200")):
+    check("%s stands beside %s" % (machine, name),
+          card.Card(name, cc, 13000, 1 << 34).machine == machine)
+try:
+    card.Card("P100", 60, 12000, 1 << 34)
+    check("an old card is refused", False)
+except card.NoCard:
+    check("an old card is refused", True)
+sys.exit(1 if FAILED else 0)
