@@ -11,7 +11,8 @@ import zlib
 MACHINES = ("a100", "h100", "h200", "b200", "t4", "a100", "h100", "h200",
             "b200", "a10", "l4")
 MODES = ("", "order:reverse", "order:random,preempt:40", "poison:00",
-         "async:immediate", "async:random,order:random", "threads:1")
+         "poison:random", "async:immediate", "async:random,order:random",
+         "threads:1")
 
 
 class Place(str):
