@@ -1,6 +1,6 @@
-/* Whole bfloat16 GEMM kernels in CUDA C, by mma.sync and by wgmma, against
-   sums in double precision; and mutants of them, each with the check that
-   names its fault. */
+/* Whole bfloat16 kernels in CUDA C, GEMM by mma.sync and by wgmma and
+   attention by wgmma, against sums in double precision; and mutants of them,
+   each with the check that names its fault. */
 #include "cu_lab.h"
 
 enum { M = 128, N = 128, K = 192 };
@@ -169,6 +169,115 @@ static int child(const cu_nvrtc_t *n, unsigned which, const char *mode) {
   return failed;
 }
 
+/* -- attention: 128 queries, 192 keys, 64 columns -- */
+
+enum { QUERIES = 128, KEYS = 192, HEAD = 64 };
+
+static uint16_t q[QUERIES * HEAD], k_[KEYS * HEAD], v_[KEYS * HEAD];
+static float o[QUERIES * HEAD];
+
+static int run_attention(lab_t *lab, const char *ptx) {
+  uint64_t pq = lab_copy_in(lab, q, sizeof q);
+  uint64_t pk = lab_copy_in(lab, k_, sizeof k_);
+  uint64_t pv = lab_copy_in(lab, v_, sizeof v_);
+  uint64_t po = lab_alloc(lab, sizeof o);
+  int keys = KEYS;
+  void *params[] = {&pq, &pk, &pv, &po, &keys};
+  rcuda_func_t *f = lab_func(lab, lab_load(lab, ptx), "attention");
+  int code = lab_launch(lab, f, QUERIES / 64, 128, 0, params);
+  return code ? code : lab->cuMemcpyDtoH_v2(o, po, sizeof o);
+}
+
+static unsigned wrong_attention(void) {
+  unsigned count = 0;
+  for (unsigned i = 0; i < QUERIES; i++) {
+    double p[KEYS], sum = 0;
+    for (unsigned j = 0; j < KEYS; j++) {
+      double s = 0;
+      for (unsigned k = 0; k < HEAD; k++)
+        s += (double)of_bf16(q[i * HEAD + k]) *
+             (double)of_bf16(k_[j * HEAD + k]);
+      sum += p[j] = exp(s / 8);
+    }
+    for (unsigned k = 0; k < HEAD; k++) {
+      double want = 0, size = 0;
+      for (unsigned j = 0; j < KEYS; j++) {
+        double x = p[j] / sum * (double)of_bf16(v_[j * HEAD + k]);
+        want += x;
+        size += fabs(x);
+      }
+      /* probabilities were rounded to eight bits */
+      double d = fabs((double)o[i * HEAD + k] - want);
+      if (!(d <= size / 256 + 1e-5)) count++;
+    }
+  }
+  return count;
+}
+
+static int attend(const cu_nvrtc_t *n) {
+  static const gemm_t kernel = {"attention_wgmma.cu", "compute_90a", "h100",
+                                false, 0};
+  /* the first reads V as if K ran fastest, beyond the end */
+  static const char *const ids[] = {"mem.bounds", "wgmma.regs",
+                                    "wgmma.fence"};
+  static const char *const moments[] = {"async:late", "async:immediate",
+                                        "async:random,order:random"};
+  char report[8192];
+  uint64_t state = 11;
+  int failed = 0;
+  lab_t lab;
+  lab_open(&lab, "model:h100");
+  for (unsigned e = 0; e < QUERIES * HEAD; e++)
+    q[e] = (uint16_t)(0x3E80 + (lab_random(&state) & 0x81FF));
+  for (unsigned e = 0; e < KEYS * HEAD; e++) {
+    k_[e] = (uint16_t)(0x3E80 + (lab_random(&state) & 0x81FF));
+    v_[e] = (uint16_t)(0x3E80 + (lab_random(&state) & 0x81FF));
+  }
+  char *ptx = compile(n, &kernel, 0);
+  for (unsigned turn = 0; turn < 3; turn++) {
+    lab.simgpu_configure(moments[turn]);
+    int code = run_attention(&lab, ptx);
+    unsigned bad = code ? 0 : wrong_attention();
+    lab_report(&lab, report, sizeof report);
+    if (!code && !bad && !report[0]) continue;
+    printf("attention %s: %d, %u wrong %s\n", moments[turn], code, bad,
+           report);
+    failed++;
+    lab_renew(&lab);
+  }
+  free(ptx);
+  lab.simgpu_configure("async:late,order:rr");
+  for (unsigned m = 1; m <= 3; m++) {
+    char id[64];
+    lab_renew(&lab);
+    ptx = compile(n, &kernel, m);
+    int code = run_attention(&lab, ptx);
+    lab_report(&lab, report, sizeof report);
+    snprintf(id, sizeof id, "\"id\":\"%s\"", ids[m - 1]);
+    if (!code || !strstr(report, id)) {
+      printf("attention mutant %u is not caught by %s: %d %s\n", m,
+             ids[m - 1], code, report);
+      failed++;
+    }
+    free(ptx);
+  }
+  fflush(stdout);
+  return failed;
+}
+
+static void attention(void **state) {
+  (void)state;
+  cu_nvrtc_t n;
+  int status = 1;
+  if (!cu_nvrtc_open(&n)) skip();
+  fflush(stdout);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) _exit(attend(&n) != 0);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void all(void **state) {
   (void)state;
   static const char *const modes[] = {"order:rr", "order:random",
@@ -189,6 +298,7 @@ static void all(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(all)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all),
+                                     cmocka_unit_test(attention)};
   return cmocka_run_group_tests_name("simgpu.cu_gemm", tests, NULL, NULL);
 }
