@@ -265,17 +265,125 @@ static int attend(const cu_nvrtc_t *n) {
   return failed;
 }
 
-static void attention(void **state) {
-  (void)state;
+/* -- producer and consumers that trade registers -- */
+
+enum { LONG_K = 448 };
+
+static uint16_t wide_a[M * LONG_K], wide_b[N * LONG_K];
+
+static void make_map(lab_t *lab, rcuda_tensor_map_t *map, uint64_t address,
+                     uint64_t rows) {
+  uint64_t dims[] = {LONG_K, rows}, strides[] = {LONG_K * 2};
+  unsigned box[] = {64, 128}, steps[] = {1, 1};
+  assert_int_equal(lab->cuTensorMapEncodeTiled(
+                       map, RCUDA_TENSOR_BF16, 2,
+                       (void *)(uintptr_t)address, dims, strides, box, steps,
+                       0, 3, 2, 0),
+                   0);
+}
+
+static int run_specialised(lab_t *lab, const char *ptx) {
+  rcuda_tensor_map_t ma, mb;
+  enum { SHARED = 8 * 16384 };
+  uint64_t pa = lab_copy_in(lab, wide_a, sizeof wide_a);
+  uint64_t pb = lab_copy_in(lab, wide_b, sizeof wide_b);
+  uint64_t pc = lab_alloc(lab, sizeof c);
+  make_map(lab, &ma, pa, M);
+  make_map(lab, &mb, pb, N);
+  int n = N, k = LONG_K;
+  void *params[] = {&ma, &mb, &pc, &n, &k};
+  rcuda_func_t *f = lab_func(lab, lab_load(lab, ptx), "gemm");
+  assert_int_equal(lab->cuFuncSetAttribute(f, RCUDA_FUNC_MAX_DYNAMIC_SHARED,
+                                           SHARED),
+                   0);
+  int code = lab_launch(lab, f, 1, 384, SHARED, params);
+  return code ? code : lab->cuMemcpyDtoH_v2(c, pc, sizeof c);
+}
+
+static unsigned wrong_specialised(void) {
+  unsigned count = 0;
+  for (unsigned i = 0; i < M; i++)
+    for (unsigned j = 0; j < N; j++) {
+      double sum = 0, size = 0;
+      for (unsigned k = 0; k < LONG_K; k++) {
+        double p = (double)of_bf16(wide_a[i * LONG_K + k]) *
+                   (double)of_bf16(wide_b[j * LONG_K + k]);
+        sum += p;
+        size += fabs(p);
+      }
+      if (!(fabs((double)c[i * N + j] - sum) <= size * 1e-6)) count++;
+    }
+  return count;
+}
+
+static int specialise(const cu_nvrtc_t *n) {
+  static const gemm_t kernel = {"gemm_ws.cu", "compute_90a", "h100", true, 0};
+  static const char *const ids[] = {"hang", "wgmma.fence", "race.shared",
+                                    "wgmma.regs"};
+  static const char *const moments[] = {"async:late", "async:immediate",
+                                        "async:random,order:random",
+                                        "async:late,preempt:7"};
+  char report[8192];
+  uint64_t state = 21;
+  int failed = 0;
+  lab_t lab;
+  lab_open(&lab, "model:h100");
+  for (unsigned e = 0; e < M * LONG_K; e++) {
+    wide_a[e] = (uint16_t)(0x3E80 + (lab_random(&state) & 0x81FF));
+    wide_b[e] = (uint16_t)(0x3E80 + (lab_random(&state) & 0x81FF));
+  }
+  char *ptx = compile(n, &kernel, 0);
+  for (unsigned turn = 0; turn < 4; turn++) {
+    lab.simgpu_configure(moments[turn]);
+    int code = run_specialised(&lab, ptx);
+    unsigned bad = code ? 0 : wrong_specialised();
+    lab_report(&lab, report, sizeof report);
+    if (!code && !bad && !report[0]) continue;
+    printf("gemm_ws %s: %d, %u wrong %s\n", moments[turn], code, bad,
+           report);
+    failed++;
+    lab_renew(&lab);
+  }
+  free(ptx);
+  lab.simgpu_configure("async:late,order:rr,preempt:0");
+  for (unsigned m = 1; m <= 4; m++) {
+    char id[64];
+    lab_renew(&lab);
+    ptx = compile(n, &kernel, m);
+    int code = run_specialised(&lab, ptx);
+    lab_report(&lab, report, sizeof report);
+    snprintf(id, sizeof id, "\"id\":\"%s\"", ids[m - 1]);
+    if (!code || !strstr(report, id)) {
+      printf("gemm_ws mutant %u is not caught by %s: %d %s\n", m, ids[m - 1],
+             code, report);
+      failed++;
+    }
+    free(ptx);
+  }
+  fflush(stdout);
+  return failed;
+}
+
+static void in_child(int (*run_all)(const cu_nvrtc_t *)) {
   cu_nvrtc_t n;
   int status = 1;
   if (!cu_nvrtc_open(&n)) skip();
   fflush(stdout);
   pid_t pid = fork();
   assert_true(pid >= 0);
-  if (pid == 0) _exit(attend(&n) != 0);
+  if (pid == 0) _exit(run_all(&n) != 0);
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void attention(void **state) {
+  (void)state;
+  in_child(attend);
+}
+
+static void specialised(void **state) {
+  (void)state;
+  in_child(specialise);
 }
 
 static void all(void **state) {
@@ -299,6 +407,7 @@ static void all(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(all),
-                                     cmocka_unit_test(attention)};
+                                     cmocka_unit_test(attention),
+                                     cmocka_unit_test(specialised)};
   return cmocka_run_group_tests_name("simgpu.cu_gemm", tests, NULL, NULL);
 }
