@@ -402,6 +402,8 @@ static void read_qualifiers(sim_named_t *n) {
   if (f->type_count &&
       ptx_type_row(f->types[f->type_count - 1])->kind == PTX_KIND_SIGNED)
     n->mods |= SIM_MOD_SIGNED;
+  if (td_str_eqc(f->base, "fence") || td_str_eqc(f->base, "membar"))
+    n->sub2 = has(f, "cta");
   if (td_str_eqc(f->base, "bar")) n->mods |= SIM_MOD_ALIGNED;
   if (td_str_eqc(f->base, "cvt"))
     n->sub = has(f, "rni") || has(f, "rzi") || has(f, "rmi") ||

@@ -20,6 +20,7 @@ typedef struct sim_row_t {
   uint8_t kind;   /* sim_row_kind_t */
   uint8_t source; /* sim_const_kind_t of constants */
   bool is_used;
+  bool is_read;   /* by some instruction */
   bool is_pinned; /* of a wgmma: shares its place with no other */
   uint64_t value;
   uint32_t offset; /* final */

@@ -293,6 +293,7 @@ static void extend(void *arg, uint32_t encoded, bool is_write) {
   sim_row_t *row = &x->d->rows.data[encoded >> 2];
   uint32_t p = x->position * 2;
   row->is_used = true;
+  row->is_read = row->is_read || !is_write;
   if (row->kind != SIM_ROWKIND_REG) return;
   extend_row(row, is_write ? p + 1 : p, is_write ? p + 2 : p);
 }
@@ -581,8 +582,7 @@ bool sim_flow(sim_decoder_t *d) {
     bool is_float =
         ptx_type_row((ptx_type_t)i->type)->kind == PTX_KIND_FLOAT;
     const sim_row_t *row = &d->rows.data[i->d >> 2];
-    bool is_read = (i->writes & SIM_WRITES_D) && row->start != UINT32_MAX &&
-                   row->end > row->start + 1;
+    bool is_read = (i->writes & SIM_WRITES_D) && row->is_read;
     if (is_float || is_read || i->list_writes || i->sub == SIM_ATOM_EXCH ||
         i->sub == SIM_ATOM_CAS)
       k->is_communicating = true;

@@ -1,6 +1,7 @@
 #include "runtime/simgpu/sectors.h"
 
 #include "runtime/simgpu/l2.h"
+#include "runtime/simgpu/sync.h"
 
 #include <stdlib.h>
 
@@ -54,9 +55,14 @@ void sim_sectors_begin(sim_launch_t *launch) {
     launch->details = NULL;
   }
   if (!launch->details) launch->is_judging = false;
+  launch->sync = launch->is_judging && launch->kernel->is_communicating
+                     ? sim_sync_new(launch)
+                     : NULL;
 }
 
 void sim_sectors_end(sim_launch_t *launch) {
+  sim_sync_free(launch->sync);
+  launch->sync = NULL;
   if (!launch->details) return;
   for (uint32_t n = 0; n < launch->details->chunk_count; n++)
     free(launch->details->chunks[n]);
@@ -289,6 +295,9 @@ static bool touch(const touch_t *t, sim_sector_t *r, bool judging) {
   } else if (judging) {
     ok = judge(t, &now, me);
   }
+  if (ok && launch->sync)
+    ok = sim_sync_touch(t->w, t->ins, t->address >> 5, t->bytes, t->flags,
+                        t->lane);
   /* an atomic operation reads the sector too */
   if ((reads && !now.read && !(now.meta & ATOMIC && now.written)) ||
       (atomic && !now.read && !now.written))

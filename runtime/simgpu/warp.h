@@ -193,6 +193,7 @@ struct sim_launch_t {
   uint32_t stamp;        /* of its sectors */
   struct sim_details_t *details;
   struct sim_l2_t *l2;
+  struct sim_sync_t *sync; /* of kernels whose blocks talk */
   bool is_tracking;      /* notes the global bytes that it touches */
   uint64_t number;       /* of the launch, from 1 */
   sim_report_t *report;

@@ -1,5 +1,6 @@
 /* Control flow, warp-level exchanges and barriers. */
 #include "runtime/simgpu/race.h"
+#include "runtime/simgpu/sync.h"
 #include "runtime/simgpu/x.h"
 
 /* The start of a basic block: lanes that wait for each other meet, the block
@@ -141,8 +142,9 @@ SIM_DEF(nanosleep) {
   return NULL;
 }
 
+/* sub2: of the CTA's scope only, which orders nothing between CTAs. */
 SIM_DEF(fence) {
-  (void)w, (void)m;
+  if (m && !i->sub2) sim_sync_fence(w);
   return i + 1;
 }
 

@@ -19,6 +19,17 @@ typedef struct case_t {
   const char *body;
 } case_t;
 
+/* Block 0 writes data and raises a flag, the others wait and read. */
+#define PRODUCE(store)                                                        \
+  "setp.ne.u32 %p, %r2, 0; @%p bra C; st.global.u32 [%d5], %r4;\n"            \
+  "bar.sync 0; setp.ne.u32 %p, %r1, 0; @%p ret;\n" store " ret;\nC:"
+#define CONSUME                                                               \
+  "mul.wide.u32 %d6, %r1, 4; add.s64 %d6, %d2, %d6;\n"                        \
+  "ld.global.u32 %r5, [%d6]; ret; }"
+#define WAIT(load)                                                            \
+  "W: " load " setp.eq.u32 %p, %r7, 0; @%p nanosleep.u32 20;\n"               \
+  "@%p bra W;\n"
+
 static const case_t cases[] = {
     /* every block its own words; all the same ones */
     {"race.global",
@@ -54,6 +65,47 @@ static const case_t cases[] = {
     {"race.global",
      HEAD "ld.global.u32 %r5, [%d5+{{0|4}}]; bar.sync 0;\n"
           "st.global.u32 [%d5], %r5; ret; }"},
+    /* a flag: released and acquired; fences around relaxed accesses */
+    {"race.global",
+     HEAD PRODUCE("st{{.release.gpu|.relaxed.gpu}}.global.u32 [%d2+4096], 1;")
+         WAIT("ld.acquire.gpu.global.u32 %r7, [%d2+4096];") CONSUME},
+    {"race.global",
+     HEAD PRODUCE("st.release.gpu.global.u32 [%d2+4096], 1;")
+         WAIT("ld{{.acquire|.relaxed}}.gpu.global.u32 %r7, [%d2+4096];")
+             CONSUME},
+    {"race.global",
+     HEAD PRODUCE("{{membar.gl|membar.cta}};"
+                  "st.volatile.global.u32 [%d2+4096], 1;")
+         WAIT("ld.volatile.global.u32 %r7, [%d2+4096];")
+             "membar.gl;" CONSUME},
+    {"race.global",
+     HEAD PRODUCE("membar.gl; st.volatile.global.u32 [%d2+4096], 1;")
+         WAIT("ld.volatile.global.u32 %r7, [%d2+4096];") "{{membar.gl;|}}"
+             CONSUME},
+    /* the flag itself read weakly */
+    {"race.global",
+     HEAD PRODUCE("membar.gl; st.volatile.global.u32 [%d2+4096], 1;")
+         WAIT("ld{{.volatile|}}.global.u32 %r7, [%d2+4096];"
+              "membar.gl; ld.volatile.global.u32 %r8, [%d1];") CONSUME},
+    /* the last block to count reads what all wrote, and resets the counter */
+    {"race.global",
+     HEAD "st.global.u32 [%d5], %r4; {{membar.gl;|}} bar.sync 0;\n"
+          "setp.ne.u32 %p, %r1, 0; @%p ret;\n"
+          "atom.global.add.u32 %r7, [%d2+4096], 1; membar.gl;\n"
+          "setp.ne.u32 %p, %r7, 7; @%p ret; ld.global.u32 %r5, [%d2+256];\n"
+          "st.global.u32 [%d2+4096], 0; ret; }"},
+    {"race.global",
+     HEAD "st.global.u32 [%d5], %r4; membar.gl; bar.sync 0;\n"
+          "setp.ne.u32 %p, %r1, 0; @%p ret;\n"
+          "atom.global.add.u32 %r7, [%d2+4096], 1; {{membar.gl;|}}\n"
+          "setp.ne.u32 %p, %r7, 7; @%p ret; ld.global.u32 %r5, [%d2+256];\n"
+          "ret; }"},
+    {"race.global",
+     HEAD "st.global.u32 [%d5], %r4; bar.sync 0;\n"
+          "setp.ne.u32 %p, %r1, 0; @%p ret;\n"
+          "atom{{.acq_rel|.relaxed}}.gpu.global.add.u32 %r7, [%d2+4096], 1;\n"
+          "setp.ne.u32 %p, %r7, 7; @%p ret; ld.global.u32 %r5, [%d2+256];\n"
+          "ret; }"},
     {"mem.nc",
      HEAD "ld.global.nc.u32 %r5, [{{%d4|%d5}}]; bar.sync 0;\n"
           "st.global.u32 [%d5], %r5; ret; }"},
