@@ -75,10 +75,41 @@ SIM_DEF(mbar_complete) {
   return i + 1;
 }
 
+/* True if all lanes of m name one place. */
+static bool is_one_place(sim_warp_t *w, const sim_ins_t *i, uint32_t m) {
+  uint64_t first = sim_item_address(w, i, 0, (uint32_t)__builtin_ctz(m));
+  for (uint32_t l = 0; l < 32; l++)
+    if (SIM_BIT(m) && sim_item_address(w, i, 0, l) != first) return false;
+  return true;
+}
+
+/* All lanes arrive once at one mbarrier that misses at least as many: 1 if
+   that is done, 0 if it is not so simple, -1 if the launch ended. */
+static int arrive_together(sim_warp_t *w, const sim_ins_t *i, uint32_t m) {
+  uint32_t lane = (uint32_t)__builtin_ctz(m);
+  uint32_t count = (uint32_t)__builtin_popcount(m);
+  bool go_on = true;
+  if (i->count > 2 || (i->writes & SIM_WRITES_D) || i->sub2 & ~1u ||
+      count == 1 || !is_one_place(w, i, m))
+    return 0;
+  for (uint32_t l = lane; l < 32; l++) {
+    sim_mbar_t *b = SIM_BIT(m) ? find(w, i, l, &go_on) : NULL;
+    if (!go_on) return -1;
+    if (SIM_BIT(m) && (!b || b->pending < count)) return 0;
+    if (b && b->init_agent != w->agent) break; /* the same for all lanes */
+  }
+  sim_mbar_t *b = find(w, i, lane, &go_on);
+  if (!sim_mbar_arrive(w, i, lane, b, count, 0, true, w->clocks)) return -1;
+  w->clocks[w->agent]++;
+  return 1;
+}
+
 SIM_DEF(mbar_arrive) {
   const sim_mbar_t *last = NULL;
   uint32_t phase = 0, flags = i->sub2;
   if (m == 0) return i + 1;
+  int together = arrive_together(w, i, m);
+  if (together) return together > 0 ? i + 1 : NULL;
   for (uint32_t l = 0; l < 32; l++) {
     bool go_on = true;
     if (!SIM_BIT(m)) continue;
@@ -141,6 +172,7 @@ static bool is_over(sim_warp_t *w, const sim_ins_t *i, uint32_t l,
 SIM_DEF(mbar_test) {
   uint32_t over = 0;
   sim_mbar_t *last = NULL;
+  const sim_mbar_t *seen = NULL;
   bool stalled = false;
   if (m == 0) return i + 1;
   for (uint32_t l = 0; l < 32; l++) {
@@ -168,10 +200,12 @@ SIM_DEF(mbar_test) {
     bool yes = is_over(w, i, l, b, &go_on);
     if (!go_on) return NULL;
     if (!yes || stalled) continue;
+    over |= 1u << l;
+    if (b == seen) continue; /* lanes of a warp learn together */
+    seen = b;
     if (!sim_mbar_observe(w, i, l, b, !(i->sub2 & SIM_MBAR_RELAXED),
                           i->sub2 & SIM_MBAR_PARITY))
       return NULL;
-    over |= 1u << l;
   }
   sim_set_pred(w, i->d, over, m);
   if (over) return i + 1;
