@@ -408,6 +408,174 @@ static void between(void **state) {
   async_run(&lab, clusters, sizeof clusters / sizeof *clusters, NULL);
 }
 
+/* -- every reduction, element by element -- */
+
+/* 0 to 16 as f16, and as bfloat16 */
+static const uint16_t f16_of[17] = {
+    0,      0x3C00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800,
+    0x4880, 0x4900, 0x4980, 0x4A00, 0x4A80, 0x4B00, 0x4B80, 0x4C00};
+static const uint16_t bf16_of[17] = {
+    0,      0x3F80, 0x4000, 0x4040, 0x4080, 0x40A0, 0x40C0, 0x40E0, 0x4100,
+    0x4110, 0x4120, 0x4130, 0x4140, 0x4150, 0x4160, 0x4170, 0x4180};
+
+typedef enum kind_t { U, S, F16, BF16, F32, F64 } kind_t;
+
+static const struct {
+  const char *op; /* as the instruction ends */
+  kind_t kind;
+  unsigned bytes;
+} reduces[] = {
+    {"add.u32", U, 4},  {"add.s32", S, 4},  {"add.u64", U, 8},
+    {"min.u32", U, 4},  {"max.u32", U, 4},  {"min.s32", S, 4},
+    {"max.s32", S, 4},  {"min.u64", U, 8},  {"max.u64", U, 8},
+    {"min.s64", S, 8},  {"max.s64", S, 8},  {"inc.u32", U, 4},
+    {"dec.u32", U, 4},  {"and.b32", U, 4},  {"or.b32", U, 4},
+    {"xor.b32", U, 4},  {"and.b64", U, 8},  {"or.b64", U, 8},
+    {"xor.b64", U, 8},  {"add.f32", F32, 4}, {"add.f64", F64, 8},
+    {"add.noftz.f16", F16, 2}, {"add.noftz.bf16", BF16, 2},
+    {"min.f16", F16, 2}, {"max.f16", F16, 2}, {"min.bf16", BF16, 2},
+    {"max.bf16", BF16, 2}};
+
+static uint64_t make(uint64_t *state, kind_t kind, unsigned bytes) {
+  uint64_t r = lab_random(state), v = 0;
+  double d = (double)(r % 2000) * 0.25 - 100.0;
+  float f = (float)d;
+  switch (kind) {
+  case F16: return f16_of[r % 9];
+  case BF16: return bf16_of[r % 9];
+  case F32: memcpy(&v, &f, 4); return v;
+  case F64: memcpy(&v, &d, 8); return v;
+  default: return r >> (r & 31) & (bytes == 8 ? ~UINT64_C(0) : 0xFFFFFFFF);
+  }
+}
+
+static uint64_t small(const uint16_t *table, uint64_t bits) {
+  uint64_t n = 0;
+  while (table[n] != bits) n++;
+  return n;
+}
+
+/* `old` at the place, b comes along. */
+static uint64_t reduced(const char *op, kind_t kind, unsigned bytes,
+                        uint64_t old, uint64_t b) {
+  uint64_t all = bytes == 8 ? ~UINT64_C(0) : 0xFFFFFFFF, v = 0;
+  bool add = op[0] == 'a' && op[1] == 'd', min = op[0] == 'm' && op[1] == 'i';
+  if (kind == F16 || kind == BF16) {
+    const uint16_t *t = kind == F16 ? f16_of : bf16_of;
+    uint64_t x = small(t, old), y = small(t, b);
+    return t[add ? x + y : min ? (x < y ? x : y) : (x > y ? x : y)];
+  }
+  if (kind == F32) {
+    float x, y;
+    memcpy(&x, &old, 4);
+    memcpy(&y, &b, 4);
+    x += y;
+    memcpy(&v, &x, 4);
+    return v;
+  }
+  if (kind == F64) {
+    double x, y;
+    memcpy(&x, &old, 8);
+    memcpy(&y, &b, 8);
+    x += y;
+    memcpy(&v, &x, 8);
+    return v;
+  }
+  bool less = kind == S && bytes == 8 ? (int64_t)b < (int64_t)old
+              : kind == S             ? (int32_t)b < (int32_t)old
+                                      : b < old;
+  if (add) return (old + b) & all;
+  if (op[0] == 'm') return less == min && old != b ? b : old;
+  if (op[0] == 'i') return old >= b ? 0 : old + 1;
+  if (op[0] == 'd') return old == 0 || old > b ? b : old - 1;
+  return op[0] == 'a' ? old & b : op[0] == 'o' ? old | b : old ^ b;
+}
+
+static void one_reduction(size_t k, bool in_shared) {
+  static char text[8192];
+  char report[4096];
+  uint8_t in[2048], out[1024], map[128] = {0};
+  uint64_t state = k + 5;
+  unsigned bytes = reduces[k].bytes;
+  for (unsigned e = 0; e < sizeof in; e += bytes) {
+    uint64_t v = make(&state, reduces[k].kind, bytes);
+    memcpy(in + e, &v, bytes);
+  }
+  /* shared memory of the own CTA is a place in the cluster, too */
+  snprintf(text, sizeof text,
+           "%s" /* the second KiB is where the first one is added */
+           "ld.global.v4.u32 {%%r4, %%r5, %%r6, %%r7}, [%%d6];\n"
+           "st.shared.v4.u32 [%%r3], {%%r4, %%r5, %%r6, %%r7};\n"
+           "ld.global.v4.u32 {%%r4, %%r5, %%r6, %%r7}, [%%d6+1024];\n"
+           "add.s64 %%d7, %%d2, %%d3;\n"
+           "st.global.v4.u32 [%%d7], {%%r4, %%r5, %%r6, %%r7};\n"
+           "st.shared.v4.u32 [%%r3+1024], {%%r4, %%r5, %%r6, %%r7};\n"
+           "%s fence.proxy.async; bar.sync 0;\n%s%s%s ret; }",
+           ASYNC_HEAD, INIT("0", "1"),
+           in_shared ? EXPECT("0", "1024")
+                       "@%t cp.reduce.async.bulk.shared::cluster.shared::cta."
+                       "mbarrier::complete_tx::bytes."
+                     : "@%t cp.reduce.async.bulk.global.shared::cta."
+                       "bulk_group.",
+           reduces[k].op,
+           in_shared ? " [%r2+1024], [%r2], 1024, [%r10];\n" WAIT("0", "0")
+                       "ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r3+1024];\n"
+                       "st.global.v4.u32 [%d7], {%r4, %r5, %r6, %r7};\n"
+                     : " [%d2], [%r2], 1024;\n" COMMIT DONE);
+  lab_renew(&lab);
+  uint64_t pin = lab_copy_in(&lab, in, sizeof in);
+  uint64_t pout = lab_alloc(&lab, sizeof out);
+  void *params[] = {&pin, &pout, map};
+  int code = lab_launch(&lab, lab_func(&lab, lab_load(&lab, text), "k"), 1, 64,
+                        0, params);
+  if (code)
+    fail_msg("%s: %d %s", reduces[k].op, code,
+             lab_report(&lab, report, sizeof report));
+  lab_copy_out(&lab, out, pout, sizeof out);
+  for (unsigned e = 0; e < sizeof out; e += bytes) {
+    uint64_t old = 0, b = 0, have = 0;
+    memcpy(&b, in + e, bytes);
+    memcpy(&old, in + 1024 + e, bytes);
+    memcpy(&have, out + e, bytes);
+    uint64_t want = reduced(reduces[k].op, reduces[k].kind, bytes, old, b);
+    if (have != want)
+      fail_msg("%s of 0x%llx and 0x%llx is 0x%llx and must be 0x%llx",
+               reduces[k].op, (unsigned long long)old, (unsigned long long)b,
+               (unsigned long long)have, (unsigned long long)want);
+  }
+}
+
+static void reductions(void **state) {
+  (void)state;
+  for (size_t k = 0; k < sizeof reduces / sizeof *reduces; k++) {
+    one_reduction(k, false);
+    /* integers of 32 bits, and add.u64 */
+    if (reduces[k].kind <= S &&
+        (reduces[k].bytes == 4 || strcmp(reduces[k].op, "add.u64") == 0))
+      one_reduction(k, true);
+  }
+}
+
+/* Forms without an effect on results. */
+static void hints(void **state) {
+  (void)state;
+  static const async_case_t c = {
+      "hints", NULL, 64,
+      ASYNC_HEAD "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%d10, "
+      "{%r1, %r1}];\ncp.async.bulk.prefetch.L2.global.L2::cache_hint [%d1], "
+      "1024, %d1;\nprefetch.tensormap [%d10]; fence.proxy.alias;\n"
+      "fence.proxy.tensormap::generic.release.gpu;\n"
+      "fence.proxy.tensormap::generic.acquire.gpu [%d10], 128;\n"
+      "fence.proxy.async.shared::cluster; fence.proxy.async;\n"
+      INIT("0", "1") "fence.mbarrier_init.release.cluster;\n" SYNC
+      EXPECT("0", "1024")
+      "@%t cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes."
+      "L2::cache_hint [%r2], [%d1], 1024, [%r10], %d1;\n" WAIT("0", "0") SHOW
+      "ret; }",
+      third, 64, 0};
+  async_run_one(&lab, &c, false, "async:late", NULL);
+}
+
 static void counted(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -431,6 +599,8 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(copies),
                                      cmocka_unit_test(between),
+                                     cmocka_unit_test(reductions),
+                                     cmocka_unit_test(hints),
                                      cmocka_unit_test(counted)};
   return cmocka_run_group_tests_name("simgpu.bulk", tests, setup, NULL);
 }
