@@ -186,7 +186,8 @@ return 801.
        len(calls), " ".join("`%s`" % c for c in calls), len(absent))
 
 
-PAGES = {"simulated-gpu.md": simulated_gpu, "errors.md": errors, "knobs.md": knobs, "operations.md": operations,
+PAGES = {"simulated-gpu.md": simulated_gpu,
+         "errors.md": errors, "knobs.md": knobs, "operations.md": operations,
          "passes.md": passes, "remarks.md": remarks}
 
 
