@@ -451,14 +451,34 @@ static bool check_requires(hal_binding_t *b, td_task_t *task) {
 
 /* ---- contents ------------------------------------------------------------ */
 
+enum { RANGE_BLOCK = 512 }; /* elements judged at a time, without branches */
+
 /* Number of the first element outside lo .. hi, or count. */
 #define FIRST_OUTSIDE(type)                                                   \
   do {                                                                        \
     const type *v = data;                                                     \
-    for (size_t i = 0; i < count; i++) {                                      \
+    size_t i = 0;                                                             \
+    for (; i + RANGE_BLOCK <= count; i += RANGE_BLOCK) {                      \
+      int outside = 0;                                                        \
+      for (size_t k = 0; k < RANGE_BLOCK; k++) {                              \
+        outside |= ((int64_t)v[i + k] < lo) | ((int64_t)v[i + k] >= hi);      \
+      }                                                                       \
+      if (outside) break;                                                     \
+    }                                                                         \
+    for (; i < count; i++) {                                                  \
       if ((int64_t)v[i] < lo || (int64_t)v[i] >= hi) return i;                \
     }                                                                         \
   } while (0)
+
+/* No value of the dtype can be outside. */
+static bool covers_all(tdsl_dtype_t dtype, int64_t lo, int64_t hi) {
+  switch (dtype) {
+    case TDSL_DTYPE_I8: return lo <= INT8_MIN && hi > INT8_MAX;
+    case TDSL_DTYPE_U8: return lo <= 0 && hi > UINT8_MAX;
+    case TDSL_DTYPE_I32: return lo <= INT32_MIN && hi > INT32_MAX;
+    default: return false;
+  }
+}
 
 static size_t first_outside(tdsl_dtype_t dtype, const void *data,
                             size_t count, int64_t lo, int64_t hi) {
@@ -505,6 +525,7 @@ static bool check_ranges(hal_binding_t *b, td_task_t *task, bool is_host) {
       ok = false;
       continue;
     }
+    if (covers_all(slot->dtype, lo, hi)) continue;
     size_t width = td_dtype_bytes(slot->dtype);
     size_t count = b->bytes[s] / width;
     size_t at = first_outside(slot->dtype, a->data, count, lo, hi);

@@ -77,6 +77,50 @@ static void beyond_31_bits(void **state) {
   assert_int_equal(munmap(w, bytes), 0);
 }
 
+/* ---- one bad id among many ----------------------------------------------- */
+
+static const char lookup[] =
+    "dim V = 5\n"
+    "dyn N <= 4096\n"
+    "export fn f(w: f32[V], id: i32[N] in V) -> y: f32[N] {\n"
+    "  y[n] = w[id[n]]\n"
+    "}\n";
+
+/* Wherever it stands: first, at the ends of what is judged at a time, last. */
+static void one_bad_id(void **state) {
+  (void)state;
+  enum { COUNT = 2051 };
+  static const int places[] = {0, 511, 512, 1700, 2047, 2048, 2050};
+  static int32_t id[COUNT + 16];
+  static float w[8] = {0, 1, 2, 3, 4}, y[COUNT + 16];
+  for (int d = 0; d < DEVICES; d++) {
+    job_t job;
+    open_job(&job, lookup, devices[d]);
+    give(&job, 0, wrap(&job, TDSL_DTYPE_F32, 5, 0, w, 5 * sizeof *w));
+    give(&job, 1, wrap(&job, TDSL_DTYPE_I32, COUNT, 0, id,
+                       COUNT * sizeof *id));
+    give(&job, 2, wrap(&job, TDSL_DTYPE_F32, COUNT, 0, y, COUNT * sizeof *y));
+    for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
+      char place[24];
+      for (int i = 0; i < COUNT; i++) id[i] = i % 5;
+      id[places[p]] = p % 2 == 0 ? 5 : -1;
+      tdsl_status_t status = tdsl_run_execute(job.run, &job.error);
+      assert_int_equal(status, TDSL_STATUS_INVALID_ARGUMENT);
+      (void)snprintf(place, sizeof place, "id[%d] = %d", places[p],
+                     (int)id[places[p]]);
+      const tdsl_diagnostic_t *first =
+          tdsl_error_get_diagnostic(job.error, 0);
+      assert_true(same(first->id, "R04") && holds(first->text, place));
+      tdsl_error_release(job.error);
+      job.error = NULL;
+    }
+    for (int i = 0; i < COUNT; i++) id[i] = i % 5;
+    must(tdsl_run_execute(job.run, &job.error), job.error);
+    for (int i = 0; i < COUNT; i++) assert_true(y[i] == (float)(i % 5));
+    close_job(&job);
+  }
+}
+
 /* ---- products without a whole tile --------------------------------------- */
 
 enum { M = 1000, N = 999, K = 1001 };
@@ -164,6 +208,7 @@ static void no_whole_tile(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(beyond_31_bits),
+      cmocka_unit_test(one_bad_id),
       cmocka_unit_test(no_whole_tile),
   };
   return cmocka_run_group_tests_name("large", tests, NULL, NULL);
