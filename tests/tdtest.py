@@ -28,6 +28,7 @@ import corpus          # noqa: E402
 import cunit           # noqa: E402
 import filetest        # noqa: E402
 import nvrtc           # noqa: E402
+import resources       # noqa: E402
 import programs        # noqa: E402
 import scripts         # noqa: E402
 import shrink          # noqa: E402
@@ -113,6 +114,7 @@ def collect(env, seeds, sim_seeds, is_full):
     jobs += [Job(*row) for row in corpus.discover(env)]
     jobs += [Job(*row) for row in accepted.discover(env)]
     jobs += [Job(*row) for row in nvrtc.discover(env, is_full)]
+    jobs += [Job(*row) for row in resources.discover(env)]
     jobs += [Job(*row) for row in scripts.discover(env)]
     return jobs
 

@@ -14,7 +14,6 @@
 enum {
   LONG_TEXT = 120,      /* columns of an expression that get a name */
   MAX_DEPTH = 255,
-  MAX_EXPRS = 1 << 20,  /* of a kernel, repetitions included */
 };
 
 /* ---- memo ---------------------------------------------------------------- */
@@ -370,7 +369,9 @@ static bool is_leaf(const kir_expr_t *e) {
 static const char *finish(cgc_t *g, const kir_expr_t *e) {
   if (g->budget-- == 0) {
     td_raise(g->task, TDSL_STATUS_LIMIT,
-             "kernel %s is too long to be written out", g->kernel->name);
+             "kernel %s is too long to be written out: more than %d "
+             "expressions",
+             cgc_origin(g), CGC_MAX_EXPRS);
   }
   const char *text = emit(g, e);
   bool is_name = text[0] == 't' && text[1] >= '0' && text[1] <= '9' &&

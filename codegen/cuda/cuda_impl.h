@@ -44,6 +44,9 @@ enum {
   CGC_BY_ZERO = 2, /* thread 0 */
   CGC_BY_16 = 4,   /* last subscript mod 16 is the thread */
   CGC_BY_32 = 8,   /* last subscript mod 32 is the thread */
+  CGC_BY_TWOS = 16,   /* last subscript / 2 mod 32 is */
+  CGC_BY_FOURS = 32,  /* last subscript / 4 mod 32 is */
+  CGC_BY_EIGHTS = 64, /* last subscript / 8 mod 32 is */
 };
 
 typedef struct cgc_touch {
@@ -77,6 +80,9 @@ typedef struct cgc_trait {
 
 /* Numbers up to here are `int`: a sum of two of them is one. */
 enum { CGC_INT_MOST = 1 << 30 };
+
+/* Expressions of a kernel's text, repetitions included. */
+enum { CGC_MAX_EXPRS = 1 << 20 };
 
 typedef struct cgc {
   td_task_t *task;
@@ -123,6 +129,10 @@ typedef struct cgc {
 static inline uint64_t cgc_key(const void *p) {
   return (uint64_t)(uintptr_t)p;
 }
+
+/* ---- cuda_text.c ---- */
+/* Name and place in the program's text, for errors. */
+const char *cgc_origin(cgc_t *g);
 
 /* ---- cuda_prelude.c ---- */
 /* Name of a helper, which then goes into the module. */

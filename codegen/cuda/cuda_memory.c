@@ -48,7 +48,7 @@ static void place_shared(cgc_t *g) {
         g->shared_bytes + bytes > CGC_SHARED_MOST) {
       td_raise(g->task, TDSL_STATUS_LIMIT,
                "kernel %s: %s is no shared memory of at most %d bytes",
-               g->kernel->name, c->b->name, CGC_SHARED_MOST);
+               cgc_origin(g), c->b->name, CGC_SHARED_MOST);
     }
     c->place = CGC_SHARED;
     g->shared_bytes += bytes;

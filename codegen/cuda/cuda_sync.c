@@ -38,6 +38,23 @@ void cgc_touch_expr(cgc_t *g, const kir_expr_t *e, uint8_t who,
   kir_walk_into(&walker, e, collect, &c);
 }
 
+/* Neighbours belong to one thread if places are its own by as many. */
+static uint8_t neighbours_of(const kir_stmt_t *s) {
+  return s->step == 2   ? CGC_BY_TWOS
+         : s->step == 4 ? CGC_BY_FOURS
+         : s->step == 8 ? CGC_BY_EIGHTS
+                        : 0;
+}
+
+static void touch_neighbours(cgc_t *g, const kir_stmt_t *s,
+                             cgc_touch_t *out) {
+  const cgc_buffer_t *from = cgc_buffer(g, s->value->u.buffer);
+  if (from->place == CGC_REGS) return;
+  if (out[from->index].read != neighbours_of(s)) {
+    out[from->index].read |= CGC_BY_ANY;
+  }
+}
+
 /* Scalar stores to memory are made, and their values computed, by thread 0
  * alone; everything else in scalar code by all threads. */
 void cgc_touch_own(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out) {
@@ -49,10 +66,15 @@ void cgc_touch_own(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out) {
   for (uint32_t i = 0; i < kir_stmt_expr_count(s); i++) {
     cgc_touch_expr(g, kir_stmt_expr(s, i), who, out);
   }
+  if (s->kind == KIR_COPY) touch_neighbours(g, s, out);
   if (!is_store) return;
   const cgc_buffer_t *b = cgc_buffer(g, s->buffer);
   out[b->index].write |=
       is_lanes ? cgc_who(g, b->b, s->sub_count, s->subs) : CGC_BY_ZERO;
+  uint8_t by = neighbours_of(s);
+  if (s->kind == KIR_COPY && out[b->index].write != by) {
+    out[b->index].write |= CGC_BY_ANY;
+  }
 }
 
 void cgc_touch_turn(cgc_t *g, const kir_block_t *body, cgc_touch_t *out) {

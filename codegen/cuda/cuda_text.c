@@ -6,7 +6,11 @@
 
 #define F(...) td_arena_printf(g->arena, __VA_ARGS__)
 
-enum { MAX_PARAMS = 500, MAX_NEST = 16 };
+enum {
+  PARAM_BYTES = 4096, /* of a kernel's arguments, on every architecture */
+  OWN_ARGS = 4,       /* scratch and what counts block iterations */
+  MAX_NEST = 16,
+};
 
 const char *cgc_symbol(td_task_t *task, td_arena_t *arena,
                        const kir_kernel_t *kernel) {
@@ -199,8 +203,10 @@ static uint32_t block_threads(const cgc_t *g) {
 static void put_signature(cgc_t *g, const char *symbol) {
   const kir_kernel_t *k = g->kernel;
   uint32_t threads = block_threads(g);
+  /* one block is enough: the assembler else keeps registers for a second one
+   * and spills */
   cg_line(&g->text,
-          "extern \"C\" __global__ void __launch_bounds__(%u) %s(", threads,
+          "extern \"C\" __global__ void __launch_bounds__(%u, 1) %s(", threads,
           symbol);
   g->text.indent += 2;
   for (uint32_t i = 0; i < k->param_count; i++) {
@@ -248,7 +254,7 @@ static void reset(cgc_t *g, const kir_kernel_t *k) {
   g->buffer_list.length = 0;
   g->memo_log.length = 0;
   g->temps = 0;
-  g->budget = 1 << 20;
+  g->budget = CGC_MAX_EXPRS;
   g->scratch_used = ix_const(k->pool, 0);
   g->dim_names = TD_NEW_ARRAY(g->arena, const char *, k->dim_count + 1);
   for (uint32_t i = 0; i < k->dim_count; i++) {
@@ -259,12 +265,27 @@ static void reset(cgc_t *g, const kir_kernel_t *k) {
   g->is_split = g->has_mates = false;
 }
 
+/* Where the text says what a kernel computes. */
+const char *cgc_origin(cgc_t *g) {
+  const kir_kernel_t *k = g->kernel;
+  const char *file = cg_line_name(g->task, g->arena, k->loc.file);
+  if (file == NULL || k->loc.line == 0) return k->name;
+  return F("%s (%s:%u)", k->name, file + (sizeof CG_LINE_ROOT - 1),
+           k->loc.line);
+}
+
+static void check_params(cgc_t *g) {
+  const kir_kernel_t *k = g->kernel;
+  uint64_t bytes = 8 * ((uint64_t)k->param_count + k->dim_count + OWN_ARGS);
+  if (bytes <= PARAM_BYTES) return;
+  td_raise(g->task, TDSL_STATUS_LIMIT,
+           "kernel %s needs %llu bytes of parameters, a GPU's kernel has %d",
+           cgc_origin(g), (unsigned long long)bytes, PARAM_BYTES);
+}
+
 static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
   reset(g, k);
-  if (k->param_count > MAX_PARAMS) {
-    td_raise(g->task, TDSL_STATUS_LIMIT, "kernel %s has %u parameters",
-             k->name, k->param_count);
-  }
+  check_params(g);
   cgc_scan(g);
   cgc_place_buffers(g);
   td_buf_t body;

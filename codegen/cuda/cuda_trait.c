@@ -382,6 +382,14 @@ uint8_t cgc_who(cgc_t *g, const kir_buffer_t *b, uint32_t count,
   (void)b;
   if (g->lanes == 0 || count == 0) return CGC_BY_ANY;
   int64_t n = g->lanes == 16 ? 16 : g->lanes % CGC_WARP == 0 ? CGC_WARP : 0;
+  const kir_expr_t *last = subs[count - 1];
+  if (n == CGC_WARP && last->op == KIR_X_MUL &&
+      is_lane_form(g, last->args[0], n, 0)) {
+    const cgc_trait_t *times = cgc_trait(g, last->args[1]);
+    if (times->is_const && times->value == 2) return CGC_BY_TWOS;
+    if (times->is_const && times->value == 4) return CGC_BY_FOURS;
+    if (times->is_const && times->value == 8) return CGC_BY_EIGHTS;
+  }
   if (n == 0 || !is_lane_form(g, subs[count - 1], n, 0)) return CGC_BY_ANY;
   return n == 16 ? CGC_BY_16 : CGC_BY_32;
 }

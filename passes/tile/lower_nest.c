@@ -9,7 +9,7 @@
  *   over the last parallel index, with a row of partial sums for each lane
  *                                  sums whose terms lie in columns.
  * A lane range is a full part without a mask and a masked tail. */
-#include "passes/tile/tile.h"
+#include "passes/tile/stage_rows.h"
 
 #include "ir/expr.h"
 
@@ -464,11 +464,14 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
         td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)v);
     if (home == NULL || home->buffer != NULL) continue;
     uint32_t rank = v->rank - prefix;
+    const ix_poly_t *dims[IX_MAX_RANK];
+    tile_stage_dims(t, v, prefix, dims);
     home->buffer = tile_alloc(t, block, v->name, v->dtype,
                               rank == 0 ? KIR_REGISTER : KIR_LOCAL, rank,
-                              v->dims + prefix);
+                              dims);
     home->dropped = prefix;
   }
+  tile_stage_rows(t, block, states[0].subs, prefix);
   for (uint32_t k = 0; k < t->node_count; k++) {
     lower_node(t, &states[k], block);
   }

@@ -132,6 +132,8 @@ kir_x_t tile_fold_op(tir_reduce_t reduce);
 /* lower_nest.c: any group of maps and reductions that share the first
  * `prefix` parallel indices. */
 void tile_lower_nest(tile_t *t, uint32_t prefix);
+/* lower_map.c: a formula without sums on a GPU; false if it is none. */
+bool tile_lower_map(tile_t *t);
 /* lower_contraction.c: a matrix product and what is fused to it; false if
  * the group has none that pays, or a form it does not know. */
 bool tile_lower_contraction(tile_t *t);

@@ -62,12 +62,13 @@ class Nvrtc:
         self.handle.nvrtcGetSupportedArchs(list_)
         return int(re.sub(r"\D", "", arch)) in list(list_)
 
-    def compile(self, text, arch):
+    def compile(self, text, arch, more=()):
         """(result code, log, PTX)"""
         program = ctypes.c_void_p()
         self.handle.nvrtcCreateProgram(ctypes.byref(program), text.encode(),
                                        b"corpus", 0, None, None)
         flags = [("-arch=" + arch).encode()] + [f.encode() for f in FLAGS]
+        flags += [f.encode() for f in more]
         code = self.handle.nvrtcCompileProgram(
             program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
         size = ctypes.c_size_t()
