@@ -23,6 +23,7 @@ enum {
   SCRATCH_LIMIT = 1024 * 1024, /* half of a core's second cache */
   GROUP_LIMIT = 24,
   OPERATION_LIMIT = 1500, /* of a kernel: code costs more than linear time */
+  VALUE_LIMIT = 400,      /* values of a kernel: GPUs take 4 KiB of arguments */
 };
 
 static bool is_float(tdsl_dtype_t type) {
@@ -177,6 +178,30 @@ static size_t operations(td_arena_t *scratch, tir_node_t *n) {
   return size;
 }
 
+typedef struct values {
+  td_map_t seen; /* tir_value_t* */
+  size_t count;
+} values_t;
+
+static void note_value(values_t *v, const tir_value_t *value) {
+  uint64_t key = (uint64_t)(uintptr_t)value;
+  v->count += td_map_get_u64(&v->seen, key) == NULL;
+  td_map_put_u64(&v->seen, key, v);
+}
+
+static void note_values(void *user, tir_expr_t *e) {
+  if (e->op == TIR_X_LOAD) note_value(user, e->u.value);
+}
+
+/* With what n reads and defines, at most a kernel's worth of values. */
+static bool has_room(td_arena_t *scratch, values_t *v, tir_node_t *n) {
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    tir_walk(scratch, *tir_node_expr(n, i), note_values, v);
+  }
+  for (uint32_t i = 0; i < n->out_count; i++) note_value(v, n->outs[i]);
+  return v->count <= VALUE_LIMIT;
+}
+
 static void group_block(pass_state_t *state, tir_block_t *block,
                         uint32_t *next, tensor_edges_t *edges) {
   tir_node_t *nodes[GROUP_LIMIT + 1];
@@ -194,10 +219,14 @@ static void group_block(pass_state_t *state, tir_block_t *block,
     nodes[0] = n;
     bool ends = group_is_contraction(n);
     size_t size = operations(&scratch, n);
+    values_t values = {.count = 0};
+    td_map_init(&values.seen, &scratch);
+    (void)has_room(&scratch, &values, n);
     while (n->kind == TIR_MAP && i + count < block->length) {
       tir_node_t *m = block->data[i + count];
       size += operations(&scratch, m);
-      remark_code_t code = size > OPERATION_LIMIT ? REMARK_CODE_FUSE_REGISTERS
+      bool fits = has_room(&scratch, &values, m) && size <= OPERATION_LIMIT;
+      remark_code_t code = !fits  ? REMARK_CODE_FUSE_REGISTERS
                            : ends ? judge_end(&scratch, nodes, count, m)
                                   : judge_join(&scratch, nodes, count, m);
       if (code != REMARK_CODE_FUSE_DONE) {

@@ -19,6 +19,7 @@
 enum {
   PIECE = 200,        /* operations and loads of a part */
   BODY_LIMIT = 600,   /* above it a body is cut */
+  VALUE_LIMIT = 300,  /* values it reads: a kernel has so many parameters */
   TEXT_LIMIT = 50000, /* compile time stays in minutes */
 };
 
@@ -243,6 +244,28 @@ static size_t size_of(td_arena_t *scratch, tir_node_t *n) {
   return size;
 }
 
+typedef struct values {
+  td_map_t seen; /* tir_value_t* */
+  size_t count;
+} values_t;
+
+static void count_value(void *user, tir_expr_t *e) {
+  values_t *v = user;
+  if (e->op != TIR_X_LOAD) return;
+  uint64_t key = (uint64_t)(uintptr_t)e->u.value;
+  v->count += td_map_get_u64(&v->seen, key) == NULL;
+  td_map_put_u64(&v->seen, key, v);
+}
+
+static size_t values_of(td_arena_t *scratch, tir_node_t *n) {
+  values_t v = {.count = 0};
+  td_map_init(&v.seen, scratch);
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    tir_walk(scratch, *tir_node_expr(n, i), count_value, &v);
+  }
+  return v.count;
+}
+
 static bool split_block(pass_state_t *state, tir_module_t *module,
                         tir_block_t *block) {
   bool changed = false;
@@ -258,7 +281,10 @@ static bool split_block(pass_state_t *state, tir_module_t *module,
     bool is_formula = n->kind == TIR_MAP || n->kind == TIR_UPDATE;
     size_t size = is_formula ? size_of(&scratch, n) : 0;
     if (size > TEXT_LIMIT) refuse(state, n, size);
-    if (size > BODY_LIMIT) split_node(&s);
+    bool is_long = size > BODY_LIMIT;
+    if (is_long || (is_formula && values_of(&scratch, n) > VALUE_LIMIT)) {
+      split_node(&s);
+    }
     changed |= s.parts.length > 0;
     for (size_t k = 0; k < s.parts.length; k++) {
       td_vec_push(module->arena, &fresh, s.parts.data[k]);

@@ -6,10 +6,9 @@
  * A block iteration makes a tile of mc x nc with warps side by side, and each
  * lane of a warp rows x columns of it in registers:
  *
- *   bring the first kc of the depth
- *   for each kc of the depth:
+ *   for each kc of the depth, and once before the first:
  *     fetch the next kc from memory into registers
- *     fma over this kc out of shared memory
+ *     fma over this kc, if it is one, out of shared memory
  *     put what was fetched into the other half of shared memory; barrier
  *   epilogue, by way of shared memory so that lanes run along rows of memory
  *
@@ -21,7 +20,8 @@
  *
  * 1. A lane that fetches v neighbours of the depth stores them to v rows; its
  *    mates store to i .. i + 7 of kc / v groups: with GAP = 8 words the 32
- *    words lie in 32 banks.
+ *    words lie in 32 banks.  Where neighbours cannot be fetched at once lanes
+ *    run along memory one by one.
  * 2. A lane that multiplies reads v neighbours along i at a time; lanes of
  *    one row of lanes read the same ones, the others neighbours of those.
  * 3. Every accumulator adds its products in index order, one rounding each
@@ -37,6 +37,7 @@ enum {
   WARP = 32,
   GAP = 8,
   LONG_TAIL = 48,   /* operations of an epilogue that is written out once */
+  LONG_OPERAND = 24, /* and of an operand that a small tile is for */
 };
 
 /* warps along m and n, lanes of a warp along m and n, rows and columns of a
@@ -63,6 +64,7 @@ typedef struct operand {
   kir_expr_t *base;           /* of the tile */
   int64_t size;               /* rows (columns) of the tile */
   bool is_deep;               /* neighbours along k, not along the outer one */
+  int64_t v;                  /* neighbours that a lane fetches at once */
   int64_t groups, slots;      /* of v elements in all; of a thread */
   int64_t at, half;           /* in shared memory: start, distance of halves */
   tile_wides_t wides;
@@ -172,6 +174,10 @@ static shape_t choose_shape(const product_t *p, const ir_target_t *target) {
              blocks_of(p, &shapes[LARGE], m, n) >= target->sms) {
     kind = LARGE;
   }
+  /* a lane evaluates an operand at as many places as its tile has */
+  size_t size = tir_expr_size(p->t->arena, p->a);
+  size_t other = tir_expr_size(p->t->arena, p->b);
+  if (size > LONG_OPERAND || other > LONG_OPERAND) kind = SMALL;
   shape_t shape = shapes[kind];
   if (is_wide) shape.depth = 16;
   return shape;
@@ -189,13 +195,17 @@ static void set_operand(simt_t *s, operand_t *o, tir_expr_t *e,
   bool is_along = outer->count > 0 && contraction_runs_along(p, e, outer);
   o->is_deep = size % s->v != 0 || !is_along ||
                contraction_runs_along(p, e, &p->k);
-  o->groups = size * s->shape.depth / s->v;
-  o->slots = (o->groups + threads - 1) / threads;
   o->half = s->shape.depth / s->v * (s->v * size + GAP);
   o->wides = (tile_wides_t){.index = o->is_deep ? p->k.flat : outer->flat,
                             .n = s->v};
   const ix_poly_t *extent = o->is_deep ? p->k.extent : outer->extent;
   if (tile_is_multiple(extent, s->v)) tile_wide_find(s->t, &o->wides, e);
+  /* one by one, lanes run along memory all the same */
+  bool is_wide = o->wides.loads.length > 0;
+  if (!is_wide && is_along) o->is_deep = contraction_runs_along(p, e, &p->k);
+  o->v = is_wide ? s->v : 1;
+  o->groups = size * s->shape.depth / o->v;
+  o->slots = (o->groups + threads - 1) / threads;
 }
 
 static void alloc_operand(simt_t *s, operand_t *o, const char *name,
@@ -203,7 +213,7 @@ static void alloc_operand(simt_t *s, operand_t *o, const char *name,
   ix_pool_t *pool = s->t->module->pool;
   int64_t lead[2] = {s->warps, o->slots};
   const ix_poly_t *dims[4] = {ix_const(pool, s->warps),
-                              ix_const(pool, o->slots), ix_const(pool, s->v),
+                              ix_const(pool, o->slots), ix_const(pool, o->v),
                               ix_const(pool, WARP)};
   tile_wide_alloc(s->t, &o->wides, block, 2, lead);
   o->stage = tile_alloc(s->t, block, name, s->p->type, KIR_REGISTER, 4, dims);
@@ -227,12 +237,12 @@ static void find_slot(simt_t *s, const operand_t *o, slot_t *at) {
     at->is_there = tile_less(s->t, number, tile_int(s->t, o->groups));
   }
   if (o->is_deep) {
-    int64_t across = s->shape.depth / s->v;
-    at->k = times(s, rest(s, number, across), s->v);
+    int64_t across = s->shape.depth / o->v;
+    at->k = times(s, rest(s, number, across), o->v);
     at->outer = quotient(s, number, across);
   } else {
-    int64_t across = o->size / s->v;
-    at->outer = times(s, rest(s, number, across), s->v);
+    int64_t across = o->size / o->v;
+    at->outer = times(s, rest(s, number, across), o->v);
     at->k = quotient(s, number, across);
   }
 }
@@ -291,8 +301,7 @@ static void fetch(simt_t *s, operand_t *o, kir_block_t *block,
     tile_wide_load(s->t, &o->wides, body, (kir_expr_t *[]){at.w, at.u}, at.l);
     return;
   }
-  kir_expr_t *v;
-  block = unroll(s, block, "v", s->v, &v);
+  kir_expr_t *v = tile_int(s->t, 0);
   kir_block_t *body = lanes(s, block, &at.l, NULL);
   find_slot(s, o, &at);
   kir_expr_t *subs[4] = {at.w, at.u, v, at.l};
@@ -317,7 +326,7 @@ static void put(simt_t *s, operand_t *o, kir_block_t *block, kir_expr_t *kb,
   block = warp_loop(s, block, &at.w);
   block = unroll(s, block, "u", o->slots, &at.u);
   if (is_wide) {
-    kir_block_t *each = unroll(s, block, "v", s->v, &v);
+    kir_block_t *each = unroll(s, block, "v", o->v, &v);
     kir_block_t *body = lanes(s, each, &at.l, NULL);
     find_slot(s, o, &at);
     tile_wide_use(s->t, &o->wides, (kir_expr_t *[]){at.w, at.u}, v, at.l);
@@ -326,21 +335,20 @@ static void put(simt_t *s, operand_t *o, kir_block_t *block, kir_expr_t *kb,
     tile_wide_end(s->t, &o->wides);
   }
   kir_stmt_t *loop;
-  kir_block_t *each =
-      o->is_deep ? unroll(s, block, "v", s->v, &v) : block;
+  bool is_copy = is_wide && !o->is_deep;
+  kir_block_t *each = is_copy ? block : unroll(s, block, "v", o->v, &v);
   kir_block_t *body = lanes(s, each, &at.l, &loop);
   find_slot(s, o, &at);
   loop->mask = at.is_there;
-  if (o->is_deep) {
-    kir_expr_t *to = shared_place(s, o, half, quotient(s, at.k, s->v), v,
-                                  at.outer);
+  kir_expr_t *in_group = is_wide && o->is_deep ? v : rest(s, at.k, s->v);
+  kir_expr_t *to = shared_place(s, o, half, quotient(s, at.k, s->v), in_group,
+                                at.outer);
+  if (!is_copy) {
     kir_expr_t *from[4] = {at.w, at.u, v, at.l};
     tile_store(s->t, body, s->shared, 1, &to,
                kir_load(s->t->arena, o->stage, 4, from));
     return;
   }
-  kir_expr_t *to = shared_place(s, o, half, quotient(s, at.k, s->v),
-                                rest(s, at.k, s->v), at.outer);
   kir_expr_t *from[4] = {at.w, at.u, tile_int(s->t, 0), at.l};
   tile_push(s->t, body,
             kir_copy_stmt(s->t->kernel, s->v, s->shared, 1, &to,
@@ -447,32 +455,35 @@ static void bring(simt_t *s, kir_block_t *block, kir_expr_t *kb,
   }
 }
 
+static void barrier(simt_t *s, kir_block_t *block) {
+  kir_stmt_t *meet = TD_NEW(s->t->arena, kir_stmt_t);
+  meet->kind = KIR_BARRIER;
+  tile_push(s->t, block, meet);
+}
+
+/* The turn before the first one brings the first kc: what operands cost is
+ * written out once. */
 static void main_loop(simt_t *s, kir_block_t *block) {
   tile_t *t = s->t;
   kir_expr_t *kb, *depth = tile_dim(t, s->p->k.extent);
-  kir_expr_t *zero = tile_int(t, 0);
-  bring(s, block, zero, zero, true);
-  bring(s, block, zero, zero, false);
-  kir_stmt_t *meet = TD_NEW(t->arena, kir_stmt_t);
-  meet->kind = KIR_BARRIER;
-  tile_push(t, block, meet);
-  kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "kb", zero, depth,
+  kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "kb",
+                                tile_int(t, -s->shape.depth), depth,
                                 s->shape.depth, &kb);
-  kir_expr_t *half = contraction_name(
-      s->p, body, "half",
-      rest(s, quotient(s, kb, s->shape.depth), 2));
   kir_expr_t *next = contraction_name(
       s->p, body, "next", add(s, kb, tile_int(t, s->shape.depth)));
+  kir_expr_t *half = contraction_name(
+      s->p, body, "half", rest(s, quotient(s, next, s->shape.depth), 2));
   kir_stmt_t *more = tile_push(t, body, tile_if(t, tile_less(t, next, depth)));
   bring(s, &more->body, next, NULL, true);
-  compute(s, body, kb, half);
-  more = tile_push(t, body, tile_if(t, tile_less(t, next, depth)));
+  kir_stmt_t *here = tile_push(
+      t, body, tile_if(t, tile_op2(t, KIR_X_GE, TDSL_DTYPE_BOOL, kb,
+                                   tile_int(t, 0))));
   kir_expr_t *other =
       tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, tile_int(t, 1), half);
-  bring(s, &more->body, next, other, false);
-  kir_stmt_t *again = TD_NEW(t->arena, kir_stmt_t);
-  again->kind = KIR_BARRIER;
-  tile_push(t, body, again);
+  compute(s, &here->body, kb, other);
+  more = tile_push(t, body, tile_if(t, tile_less(t, next, depth)));
+  bring(s, &more->body, next, half, false);
+  barrier(s, body);
 }
 
 /* ---- the epilogue -------------------------------------------------------- */

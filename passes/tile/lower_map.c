@@ -20,7 +20,7 @@
 enum {
   TURNS = 4,
   MOST_NEIGHBOURS = 8,
-  LONG_BODY = 96, /* operations of a body that is written out once */
+  MOST_COPIES = 256, /* operations of a body, times neighbours */
 };
 
 typedef struct map_form {
@@ -89,7 +89,8 @@ static void choose(map_form_t *m) {
   m->is_flat = !s.has_others && !uses_index(t, n->body);
   m->n = 16 / (int64_t)s.widest;
   if (m->n > MOST_NEIGHBOURS) m->n = MOST_NEIGHBOURS;
-  if (tir_expr_size(t->arena, n->body) > LONG_BODY) m->n = 1;
+  int64_t size = (int64_t)tir_expr_size(t->arena, n->body);
+  while (m->n > 1 && size * m->n > MOST_COPIES) m->n /= 2;
   tir_expr_t *subs[IX_MAX_RANK];
   for (uint32_t i = 0; i < m->par; i++) {
     subs[i] = tir_index_ref(t->arena, n->indices[i]);

@@ -92,6 +92,9 @@ class Environment:
                 pass
             if not self.slow():
                 self.features.add("nosan")
+            import nvrtc
+            if nvrtc.library().handle is not None:
+                self.features.add("nvrtc")
             if sys.platform == "linux":
                 self.features.add("linux")
         return feature in self.features
