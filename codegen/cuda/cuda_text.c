@@ -118,12 +118,15 @@ static void block_var(cgc_t *g, const kir_stmt_t *s, const char *number) {
   if (g->var_uses[s->var->id] == 0) return;
   const char *lo = cgc_expr(g, s->lo);
   bool is_plain = s->step == 1 || strcmp(number, "0") == 0;
-  const char *at = is_plain ? number
-                                : F("%s * %s", number, cgc_int(g, s->step));
   bool from_zero = strcmp(lo, "0") == 0;
   const char *name = cg_name(g->arena, "v", s->var->id, s->var->name);
   g->var_names[s->var->id] = name;
   const char *type = cgc_type_of(g, kir_var_ref(g->arena, s->var));
+  /* few iterations may still have a wide variable */
+  bool is_grown = strcmp(type, "int") != 0 && has_int_blocks(g);
+  const char *at = is_plain ? number
+                            : F("%s%s * %s", is_grown ? "(long long)" : "",
+                                number, cgc_int(g, s->step));
   if (strcmp(type, "int") == 0 && !has_int_blocks(g)) at = F("(int)(%s)", at);
   if (from_zero) cg_line(&g->text, "const %s %s = %s;", type, name, at);
   else cg_line(&g->text, "const %s %s = %s + %s;", type, name, lo, at);
