@@ -128,6 +128,14 @@ static uint32_t value_row(sim_decoder_t *d, const ptx_operand_t *o,
   uint8_t cls = sim_class_of(type);
   unsigned bytes = ptx_type_row(type)->bytes;
   uint64_t value = o->value;
+  if (o->kind == PTX_OPERAND_F64 && type == PTX_F32) {
+    double wide; /* a decimal is an f64 and becomes what is asked for */
+    memcpy(&wide, &value, sizeof wide);
+    float narrow = (float)wide;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return sim_const_row(d, SIM_CONST_VALUE, cls, bits);
+  }
   if (o->kind == PTX_OPERAND_F64 && bytes != 8) {
     sim_decode_fail(d, "a 64-bit float constant does not fit");
     return 0;
@@ -432,6 +440,8 @@ static const sim_named_t *find_named(sim_decoder_t *d, td_str_t text) {
     return NULL;
   }
   read_qualifiers(n);
+  td_vec_push(d->arena, &d->kernel->forms,
+              (uint32_t)(n->form.op - sim_op_at(0)));
   n->name = (uint32_t)d->kernel->names.length;
   td_vec_push(d->arena, &d->kernel->names,
               td_str(td_arena_strndup(d->arena, text.data, text.length)));

@@ -190,6 +190,7 @@ typedef struct sim_kernel_t {
   uint32_t entry;         /* code index of the first instruction */
   TD_VEC(uint32_t) lists;
   TD_VEC(td_str_t) names;
+  TD_VEC(uint32_t) forms; /* rows of ptx_ops.def that it uses */
   TD_VEC(sim_const_t) consts;
   TD_VEC(sim_block_t) blocks;
   TD_VEC(uint32_t) undefined; /* rows that may be read before written:

@@ -30,6 +30,14 @@ bool sim_match(td_str_t name, sim_form_t *form, char *near_text,
 
 bool sim_form_has(const sim_form_t *form, const char *qualifier);
 
+enum {
+#define SIM_OP(base, types, need, may, operands, handler, cls, flops, target) \
+  +1
+  SIM_OP_COUNT = 0
+#include "runtime/simgpu/ptx_ops.def"
+#undef SIM_OP
+};
+
 /* Rows in order, for the lint that wants a test for each; NULL at the end. */
 const sim_op_t *sim_op_at(size_t index);
 

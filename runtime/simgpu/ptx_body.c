@@ -70,6 +70,7 @@ static bool simple_operand(ptx_parser_t *p, ptx_operand_t *out) {
     is_minus = !is_minus;
     ptx_lex_next(&p->lex);
   }
+  if (ptx_lex_has_point(&p->lex)) ptx_lex_decimal(&p->lex);
   if (p->lex.kind == PTX_TOKEN_NUMBER) {
     out->kind = PTX_OPERAND_INT;
     out->value = is_minus ? 0 - p->lex.value : p->lex.value;

@@ -86,7 +86,44 @@ static void hex_float(ptx_lexer_t *lexer, int digits) {
   lexer->kind = digits == 8 ? PTX_TOKEN_F32 : PTX_TOKEN_F64;
 }
 
+/* "1.0": the digits as an integer over a power of ten, both of which f64
+   holds, so that one division rounds once. Longer ones are refused; what
+   needs them is written 0d. */
+void ptx_lex_decimal(ptx_lexer_t *lexer) {
+  const char *p = lexer->start, *end = lexer->end;
+  uint64_t digits = 0;
+  double scale = 1;
+  bool is_behind = false;
+  for (; p < end && (is_digit(*p) || (*p == '.' && !is_behind)); p++) {
+    if (*p == '.') {
+      is_behind = true;
+      continue;
+    }
+    digits = digits * 10 + (uint64_t)(*p - '0');
+    if (is_behind) scale *= 10;
+    if (digits > (UINT64_C(1) << 53) || scale > 1e22) {
+      bad(lexer, "a decimal with too many digits");
+      return;
+    }
+  }
+  if (p < end && (is_letter(*p) || *p == '.')) {
+    bad(lexer, "malformed number");
+    return;
+  }
+  double value = (double)digits / scale;
+  memcpy(&lexer->value, &value, sizeof value);
+  lexer->at = p;
+  lexer->kind = PTX_TOKEN_F64;
+}
+
+bool ptx_lex_has_point(const ptx_lexer_t *lexer) {
+  const char *p = lexer->at;
+  return lexer->kind == PTX_TOKEN_NUMBER && lexer->end - p >= 2 &&
+         *p == '.' && is_digit(p[1]);
+}
+
 static void number(ptx_lexer_t *lexer) {
+
   const char *p = lexer->at, *end = lexer->end;
   uint64_t value = 0;
   unsigned base = 10;

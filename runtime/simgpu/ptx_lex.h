@@ -32,6 +32,11 @@ typedef struct ptx_lexer_t {
 void ptx_lex_start(ptx_lexer_t *lexer, td_str_t text);
 void ptx_lex_next(ptx_lexer_t *lexer);
 
+/* A number with a point right behind it, which a version has too: an operand
+   reads it again as a decimal. */
+bool ptx_lex_has_point(const ptx_lexer_t *lexer);
+void ptx_lex_decimal(ptx_lexer_t *lexer);
+
 /* The current token is the first word of an instruction: extends it over the
    dotted rest and returns the whole name. */
 td_str_t ptx_lex_mnemonic(ptx_lexer_t *lexer);

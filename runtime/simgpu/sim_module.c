@@ -21,16 +21,21 @@ static void parse(td_task_t *task, void *arg) {
       ptx_parse(task, &load->module->arena, load->text, load->error);
 }
 
+/* Stops at the first byte that differs: a text may be shorter. */
+static bool begins_with(const unsigned char *p, const char magic[4]) {
+  for (int k = 0; k < 4; k++)
+    if (p[k] != (unsigned char)magic[k]) return false;
+  return true;
+}
+
 /* PTX text ends at its NUL; binaries are known by their first bytes. */
 static int read_image(const void *image, td_str_t *out) {
   const unsigned char *p = image;
   if (!p) return RCUDA_INVALID_VALUE;
-  if (p[0] == 0x7F && p[1] == 'E' && p[2] == 'L' && p[3] == 'F')
+  if (begins_with(p, "\x7F\x45\x4C\x46") /* ELF */ ||
+      begins_with(p, "\x50\xED\x55\xBA") || /* fat binaries */
+      begins_with(p, "\xB1\x43\x62\x46"))
     return RCUDA_NO_BINARY_FOR_GPU;
-  uint32_t magic;
-  memcpy(&magic, p, 4);
-  if (magic == 0xBA55ED50u || magic == 0x466243B1u)
-    return RCUDA_NO_BINARY_FOR_GPU; /* fat binaries */
   size_t n = strnlen(image, MAX_IMAGE);
   if (n == MAX_IMAGE) return RCUDA_INVALID_IMAGE;
   *out = td_str_n(image, n);
@@ -168,6 +173,8 @@ int sim_decode_func(sim_func_t *func, ptx_error_t *error) {
   memset(error, 0, sizeof *error);
   if (td_task_run(&module->task, decode, &d) != TDSL_STATUS_OK)
     return RCUDA_OUT_OF_MEMORY;
+  for (size_t i = 0; func->kernel && i < func->kernel->forms.length; i++)
+    sim_state()->forms[func->kernel->forms.data[i]] = 1;
   return func->kernel ? 0 : error->code ? error->code : RCUDA_INVALID_PTX;
 }
 

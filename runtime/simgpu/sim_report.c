@@ -1,5 +1,6 @@
 /* Exported simgpu_* functions: options in, findings and counters out. Looked
    up by name and never linked; texts are JSON, one object each. */
+#include "runtime/simgpu/match.h"
 #include "runtime/simgpu/sim_cuda.h"
 
 #include <stdio.h>
@@ -157,6 +158,33 @@ SIM_EXPORT size_t simgpu_counters_get(size_t index, char *out,
   td_buf_init_fixed(&buf, storage, sizeof storage);
   if (index < s->record_count) {
     record_json(&buf, &s->records[index]);
+    n = give(&buf, out, bytes);
+  }
+  sim_leave(0);
+  return n;
+}
+
+/* -- instruction forms: for the test that wants each one exercised -- */
+
+_Static_assert(SIM_OP_COUNT <= sizeof((sim_state_t *)0)->forms,
+               "a mark for each form");
+
+SIM_EXPORT size_t simgpu_forms_count(void) {
+  return SIM_OP_COUNT;
+}
+
+/* "1 add f32" : whether a kernel loaded so far uses the form, its base, its
+   types, and the qualifiers that it needs. */
+SIM_EXPORT size_t simgpu_forms_get(size_t index, char *out, size_t bytes) {
+  if (sim_enter("simgpu_forms_get", false)) return 0;
+  char storage[256];
+  td_buf_t buf;
+  size_t n = 0;
+  const sim_op_t *op = sim_op_at(index);
+  td_buf_init_fixed(&buf, storage, sizeof storage);
+  if (op) {
+    td_buf_printf(&buf, "%d %s (%s) %s", sim_state()->forms[index], op->base,
+                  op->types, op->need);
     n = give(&buf, out, bytes);
   }
   sim_leave(0);

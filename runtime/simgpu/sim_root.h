@@ -143,6 +143,7 @@ typedef struct sim_state_t {
   sim_queue_t queue;
   sim_record_t *records;
   size_t record_count, record_capacity;
+  uint8_t forms[2048]; /* rows of ptx_ops.def that some kernel used */
   int said[1024]; /* functions whose absence was told, by hash */
 } sim_state_t;
 

@@ -1,6 +1,7 @@
-"""What the built libraries export. libtdsl.so exports exactly tdsl.map; in
-the static library every external symbol starts with the prefix of its
-folder, so that a host can link it beside anything."""
+"""What the built libraries export. libtdsl.so exports exactly tdsl.map and
+the simulated GPU only the drivers' names and its own; in the static
+library every external symbol starts with the prefix of its folder, so that
+a host can link it beside anything."""
 import os
 import re
 import subprocess
@@ -47,7 +48,7 @@ def map_symbols():
 
 
 def main():
-    report = Report("exports", "prefixes")
+    report = Report("exports", "simgpu", "prefixes")
     shared = os.path.join(BUILD, "libtdsl.so")
     if not os.path.exists(shared):
         print("libtdsl.so was not built")
@@ -63,6 +64,15 @@ def main():
         report.add("exports", symbol + " is exported, tdsl.map lacks it")
     for symbol in sorted(wanted - exported):
         report.add("exports", symbol + " is in tdsl.map and not exported")
+    driver = os.path.join(BUILD, "libtdsl_simgpu.so")
+    if os.path.exists(driver):
+        exported = {row[-1].split("@")[0]
+                    for row in nm("-D", "--defined-only", driver)}
+        for symbol in sorted(s for s in exported if not FOREIGN.match(s)):
+            if not re.match(r"cu[A-Z]|nccl[A-Z]|simgpu_", symbol):
+                report.add("simgpu", symbol + " is exported")
+        if len(exported) < 600:
+            report.add("simgpu", "only %d names" % len(exported))
     for target, prefixes in PREFIXES.items():
         for folder in (BUILD, os.path.join(BUILD, "driver")):
             library = os.path.join(folder, "libtdsl_%s.a" % target)

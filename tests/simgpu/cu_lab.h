@@ -233,6 +233,7 @@ static inline int cu_child(const cu_nvrtc_t *n, const cu_target_t *target,
     free(ptx);
   }
   fflush(stdout);
+  lab_save_forms(); /* the child ends without its exit handlers */
   return failed;
 }
 

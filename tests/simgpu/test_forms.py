@@ -1,0 +1,75 @@
+"""Every row of ptx_ops.def is loaded by some test of this folder. The test
+programs leave behind which forms their kernels used; those that have not run
+since the library was built are run here."""
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "lint"))
+from _tree import BUILD  # noqa: E402
+
+LIBRARY = os.path.join(BUILD, "libtdsl_simgpu.so")
+
+
+# Asynchronous forms that no test uses yet; a row that gets one leaves here.
+OWED = {
+    "cp () async bulk prefetch tensor 1d|2d|3d|4d|5d L2 global",
+    "cp (b32) reduce async bulk shared::cluster shared::cta "
+    "mbarrier::complete_tx::bytes and|or|xor",
+    "cp (f16|bf16) reduce async bulk global shared::cta bulk_group min|max",
+    "red (b32) async shared::cluster mbarrier::complete_tx::bytes and|or|xor",
+    "fence () proxy alias",
+    "fence () proxy tensormap::generic acquire|release",
+}
+
+
+def all_forms():
+    """Every row, as the library writes it."""
+    import ctypes
+    library = ctypes.CDLL(LIBRARY)
+    library.simgpu_forms_count.restype = ctypes.c_size_t
+    out, text = [], ctypes.create_string_buffer(256)
+    for i in range(library.simgpu_forms_count()):
+        library.simgpu_forms_get(ctypes.c_size_t(i), text,
+                                 ctypes.c_size_t(256))
+        out.append(text.value.decode()[2:])
+    return out
+
+
+def main():
+    programs = [os.path.splitext(n)[0].replace("test_", "simgpu_", 1)
+                for n in sorted(os.listdir(HERE))
+                if n.startswith("test_") and n.endswith(".c")]
+    used, skipped = set(), False
+    built = os.path.getmtime(LIBRARY)
+    for program in programs:
+        left = os.path.join(BUILD, "tests", "forms", program + ".txt")
+        if not os.path.exists(left) or os.path.getmtime(left) < built:
+            if os.path.exists(left):
+                os.remove(left)
+            run = subprocess.run([os.path.join(BUILD, "tests", program)],
+                                 capture_output=True, text=True, check=False)
+            skipped |= "SKIPPED" in run.stdout + run.stderr
+        if os.path.exists(left):
+            with open(left, encoding="utf-8") as f:
+                used |= set(f.read().split("\n"))
+    forms = all_forms()
+    if len(forms) < 300:
+        print("only %d forms" % len(forms))
+        sys.exit(1)
+    stale = sorted(OWED & used) + sorted(OWED - set(forms))
+    if stale:
+        print("no longer owed:\n  " + "\n  ".join(stale))
+        sys.exit(1)
+    missing = [f for f in forms if f not in used and f not in OWED]
+    if missing and skipped:
+        print("needs nvrtc for %d forms" % len(missing))
+        sys.exit(77)
+    if missing:
+        print("not used by any test:\n  " + "\n  ".join(missing))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
