@@ -1,8 +1,8 @@
 /* bench_sim_tensor.c: tensor operations a second of the simulated GPU.
  *
  * The bfloat16 GEMM kernels of tests/simgpu/kernels, by mma.sync with
- * ldmatrix and by wgmma with swizzled tiles, 512 x 512 x 512 on one host
- * thread; some elements of the product are checked against sums in double
+ * ldmatrix, by wgmma with tiles from cp.async, and by wgmma with tiles from
+ * tensor copies and specialised warps, 512 x 512 x 512 on one host thread; some elements of the product are checked against sums in double
  * precision before anything is timed. Figures are 2 M N K over the process's
  * own CPU time, best of the samples.
  *
@@ -33,6 +33,11 @@
   X(cuLaunchKernel, (rcuda_func_t *, unsigned, unsigned, unsigned, unsigned,  \
                      unsigned, unsigned, unsigned, rcuda_stream_t *, void **, \
                      void **))                                                \
+  X(cuFuncSetAttribute, (rcuda_func_t *, int, int))                           \
+  X(cuTensorMapEncodeTiled,                                                   \
+    (rcuda_tensor_map_t *, int, unsigned, void *, const uint64_t *,           \
+     const uint64_t *, const unsigned *, const unsigned *, int, int, int,     \
+     int))                                                                    \
   X(simgpu_configure, (const char *))
 
 static struct {
@@ -124,11 +129,12 @@ static void check(int is_transposed) {
 int main(int argc, char **argv) {
   static const struct {
     const char *name, *file, *arch;
-    unsigned tile_m, tile_n;
-    int is_transposed;
+    unsigned tile_m, tile_n, threads;
+    int is_transposed, has_maps;
   } kernels[] = {
-      {"mma.sync", "gemm_mma.cu", "-arch=compute_80", 128, 128, 0},
-      {"wgmma", "gemm_wgmma.cu", "-arch=compute_90a", 64, 128, 1}};
+      {"mma.sync", "gemm_mma.cu", "-arch=compute_80", 128, 128, 128, 0, 0},
+      {"wgmma", "gemm_wgmma.cu", "-arch=compute_90a", 64, 128, 128, 1, 0},
+      {"wgmma tma", "gemm_ws.cu", "-arch=compute_90a", 128, 128, 384, 1, 1}};
   static const struct {
     const char *name, *items;
     double bar;
@@ -164,6 +170,16 @@ int main(int argc, char **argv) {
            !sim.cuMemcpyHtoD_v2(pa, a, sizeof a) &&
            !sim.cuMemcpyHtoD_v2(pb, b, sizeof b),
        "memory");
+  rcuda_tensor_map_t maps[2];
+  for (int n = 0; n < 2; n++) {
+    uint64_t dims[] = {SIZE, SIZE}, strides[] = {SIZE * 2};
+    unsigned box[] = {64, 128}, steps[] = {1, 1};
+    need(!sim.cuTensorMapEncodeTiled(
+             &maps[n], RCUDA_TENSOR_BF16, 2,
+             (void *)(uintptr_t)(n ? pb : pa), dims, strides, box, steps, 0,
+             3, 2, 0),
+         "tensor map");
+  }
   for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
     char *ptx = compile(kernels[k].file, kernels[k].arch);
     rcuda_module_t *module = NULL;
@@ -177,14 +193,22 @@ int main(int argc, char **argv) {
       char row[64];
       snprintf(row, sizeof row, "%-9s %-18s", kernels[k].name, modes[m].name);
       if (argc > 3 && !strstr(row, argv[3])) continue;
-      void *params[] = {&pa, &pb, &pc, &size, &size, &size};
+      void *plain[] = {&pa, &pb, &pc, &size, &size, &size};
+      void *mapped[] = {&maps[0], &maps[1], &pc, &size, &size};
+      void **params = kernels[k].has_maps ? mapped : plain;
+      unsigned shared = kernels[k].has_maps ? 131072 : 0;
+      if (shared)
+        need(!sim.cuFuncSetAttribute(f, RCUDA_FUNC_MAX_DYNAMIC_SHARED,
+                                     (int)shared),
+             "shared memory");
       double best = 1e9;
       need(!sim.simgpu_configure(modes[m].items), "options");
       for (int s = 0; s <= samples; s++) {
         double start = now();
         int code = sim.cuLaunchKernel(f, SIZE / kernels[k].tile_n,
-                                      SIZE / kernels[k].tile_m, 1, 128, 1,
-                                      1, 0, NULL, params, NULL);
+                                      SIZE / kernels[k].tile_m, 1,
+                                      kernels[k].threads, 1, 1, shared, NULL,
+                                      params, NULL);
         if (!code) code = sim.cuCtxSynchronize();
         need(code == 0, kernels[k].name);
         double took = now() - start;
