@@ -378,6 +378,47 @@ void sim_race_read_by(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
   }
 }
 
+void sim_race_writers(const sim_cta_t *cta, uint32_t offset, uint32_t bytes,
+                      sim_writers_t *out) {
+  uint32_t end = offset + bytes;
+  for (uint32_t word = offset / 4; word * 4 < end; word++) {
+    const sim_race_word_t *r = &cta->races[word];
+    if (r->generation != cta->generation || !r->write_clock) continue;
+    uint32_t n = 0;
+    while (n < out->count && n < SIM_MAX_WRITERS &&
+           (out->list[n].agent != r->write_agent ||
+            out->list[n].is_async != r->is_async))
+      n++;
+    if (n >= SIM_MAX_WRITERS) {
+      out->count = SIM_MAX_WRITERS + 1;
+      return;
+    }
+    if (n == out->count) {
+      out->count++;
+      out->list[n].agent = r->write_agent;
+      out->list[n].is_async = r->is_async;
+      out->list[n].clock = r->write_clock;
+    } else if (r->write_clock > out->list[n].clock) {
+      out->list[n].clock = r->write_clock;
+    }
+  }
+}
+
+bool sim_race_heard(const sim_warp_t *w, const sim_cta_t *cta,
+                    const sim_writers_t *writers) {
+  if (writers->count > SIM_MAX_WRITERS) return false;
+  for (uint32_t n = 0; n < writers->count; n++) {
+    uint32_t agent = writers->list[n].agent, clock = writers->list[n].clock;
+    if (agent == w->agent ? clock >= w->clocks[agent]
+                          : clock > w->clocks[agent])
+      return false;
+    if (!writers->list[n].is_async &&
+        clock > w->clocks[cta->agent_count + agent])
+      return false;
+  }
+  return true;
+}
+
 bool sim_tag_meet(sim_warp_t *w, const sim_ins_t *ins, uint64_t *tag,
                   uint64_t now, uint32_t lane, uint32_t offset,
                   uint32_t size) {

@@ -107,6 +107,26 @@ void sim_race_stamp(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
 void sim_race_read_by(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
                       uint32_t agent, uint32_t clock, uint32_t line);
 
+/* Who wrote some bytes last, and when at the latest: what a reader of all of
+   them must have heard of. Only of CTAs that keep records. */
+#define SIM_MAX_WRITERS 8u
+typedef struct sim_writers_t {
+  uint32_t count; /* above SIM_MAX_WRITERS: there were more */
+  struct {
+    uint32_t clock;
+    uint16_t agent;
+    bool is_async;
+  } list[SIM_MAX_WRITERS];
+} sim_writers_t;
+
+/* Adds the writers of the words that the bytes lie in. */
+void sim_race_writers(const sim_cta_t *cta, uint32_t offset, uint32_t bytes,
+                      sim_writers_t *out);
+/* True if the warp, reading through the async proxy, comes after all of them;
+   false if it does not or a closer look is needed. */
+bool sim_race_heard(const sim_warp_t *w, const sim_cta_t *cta,
+                    const sim_writers_t *writers);
+
 /* Adds what another clock knows. */
 static inline void sim_learn(uint32_t *mine, const uint32_t *theirs,
                              uint32_t count) {

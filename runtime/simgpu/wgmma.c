@@ -204,11 +204,13 @@ void sim_wgmma_read(const sim_cta_t *cta, const sim_matrix_t *m,
   }
 }
 
-/* Bounds, and order after the writes, of the pieces of some rows; where no
-   order is judged, the first warp's look is enough. */
+/* Bounds, and order after the writes, of the pieces of some rows. The first
+   warp looks at every piece and leaves in *writers whom the others, too, must
+   have heard of. */
 static bool judge_matrix(sim_warp_t *w, const sim_ins_t *ins,
                          const sim_matrix_t *m, char name, uint32_t first,
-                         uint32_t rows, bool is_first) {
+                         uint32_t rows, bool is_first,
+                         sim_writers_t *writers) {
   sim_cta_t *cta = w->cta;
   const sim_launch_t *launch = cta->launch;
   uint32_t low = launch->shared_start, high = launch->shared_end;
@@ -221,17 +223,27 @@ static bool judge_matrix(sim_warp_t *w, const sim_ins_t *ins,
                            "multiple of %u", m->width, name, atom))
       return false;
   }
-  bool has_order = cta->races || cta->marks;
-  if (!has_order && !is_first) return true;
-  for (uint32_t n = 2 * first; n < 2 * (first + rows); n++) {
+  uint8_t pending = SIM_MARK_DEST | SIM_MARK_MBAR;
+  if (is_first) writers->count = 0;
+  for (uint32_t n = 2 * first; is_first && n < 2 * (first + rows); n++) {
     uint32_t at = piece_at(m, n);
     if (at < low || at + 16 > high)
       return sim_find(w, ins, SIM_CHECK_MEM_BOUNDS, 32, PTX_SPACE_SHARED,
                       (uint64_t)at - low, 16,
                       "of matrix %c, is outside the %u bytes of shared "
                       "memory", name, high - low);
-    if (has_order && !sim_async_access(w, cta, ins, 0, at, 16,
-                                       SIM_RACE_ASYNC | SIM_RACE_JUDGE))
+    const uint8_t *marks = cta->marks ? cta->marks + at / 4 : NULL;
+    if (marks && ((marks[0] | marks[1] | marks[2] | marks[3]) & pending) &&
+        !sim_async_touch(w, cta, ins, 0, at, 16, false))
+      return false;
+    if (cta->races) sim_race_writers(cta, at, 16, writers);
+  }
+  if (!cta->races || sim_race_heard(w, cta, writers)) return true;
+  for (uint32_t n = 2 * first; n < 2 * (first + rows); n++) {
+    uint32_t at = piece_at(m, n);
+    if (at >= low && at + 16 <= high &&
+        !sim_race_access(w, cta, ins, 0, at, 16,
+                         SIM_RACE_ASYNC | SIM_RACE_JUDGE))
       return false;
   }
   return true;
@@ -474,12 +486,14 @@ bool sim_wgmma_issue(sim_warp_t *w, sim_group_t *g, const sim_ins_t *ins,
   g->issued[me]++;
   if (!judge_registers(w, g, ins)) return false;
   if (has_a) {
+    sim_writers_t own;
     sim_matrix_t m =
         sim_wgmma_matrix(a, (ins->imm & SIM_WGMMA_TRANS_A) != 0);
-    if (!judge_matrix(w, ins, &m, 'A', 16 * me, 16, true)) return false;
+    if (!judge_matrix(w, ins, &m, 'A', 16 * me, 16, true, &own)) return false;
   }
   sim_matrix_t m = sim_wgmma_matrix(b, (ins->imm & SIM_WGMMA_TRANS_B) != 0);
-  if (!judge_matrix(w, ins, &m, 'B', 0, n, is_first)) return false;
+  if (!judge_matrix(w, ins, &m, 'B', 0, n, is_first,
+                    &g->ops[at].writers)) return false;
   mark_pending(g, w, ins);
   sim_tensor_count(w->worker, (ptx_type_t)ins->type2,
                    (uint64_t)2 * 16 * n * SIM_WGMMA_K(ins->imm));

@@ -6,7 +6,7 @@
 #ifndef SIM_WGMMA_H
 #define SIM_WGMMA_H
 
-#include "runtime/simgpu/warp.h"
+#include "runtime/simgpu/race.h"
 
 #define SIM_GROUP_WARPS 4u
 #define SIM_ALL_WARPS   15u
@@ -36,6 +36,7 @@ typedef struct sim_wgmma_t {
   uint8_t arrived; /* warps that have issued it, a bit each */
   bool adds;       /* scale-d */
   bool is_done;
+  sim_writers_t writers; /* of B, when the first warp issued it */
 } sim_wgmma_t;
 
 struct sim_group_t {
