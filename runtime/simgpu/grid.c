@@ -596,6 +596,7 @@ static void free_worker(sim_worker_t *worker) {
   free(worker->block_runs);
   free(worker->block_lanes);
   free(worker->patterns);
+  free(worker->lines);
 }
 
 static bool make_worker(sim_worker_t *worker, sim_launch_t *launch,
@@ -608,6 +609,9 @@ static bool make_worker(sim_worker_t *worker, sim_launch_t *launch,
   worker->ctas = calloc(held, sizeof *worker->ctas);
   worker->patterns = calloc(launch->kernel->memory_count + 1u,
                             sizeof *worker->patterns);
+  if (launch->options->has_lines)
+    worker->lines = calloc(launch->kernel->code_count,
+                           sizeof *worker->lines);
   if (!worker->patterns || !worker->block_runs || !worker->block_lanes ||
       !worker->ctas)
     return false;
@@ -650,6 +654,22 @@ static void add_worker(const sim_worker_t *worker, sim_totals_t *out) {
       c[SIM_COUNTER_SHARED_WAVEFRONTS] > c[SIM_COUNTER_SHARED_IDEAL]
           ? c[SIM_COUNTER_SHARED_WAVEFRONTS] - c[SIM_COUNTER_SHARED_IDEAL]
           : 0;
+}
+
+/* All workers' counts by instruction; NULL without memory. */
+static sim_line_t *add_lines(const sim_worker_t *workers, uint32_t count) {
+  uint32_t codes = workers[0].launch->kernel->code_count;
+  sim_line_t *out = calloc(codes, sizeof *out);
+  for (uint32_t n = 0; out && n < count; n++) {
+    for (uint32_t i = 0; workers[n].lines && i < codes; i++) {
+      const sim_line_t *from = &workers[n].lines[i];
+      out[i].warp_inst += from->warp_inst;
+      out[i].lane_inst += from->lane_inst;
+      out[i].sectors += from->sectors;
+      out[i].wavefronts += from->wavefronts;
+    }
+  }
+  return out;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -726,6 +746,7 @@ int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
     for (uint32_t n = 1; n <= started; n++)
       td_thread_join(&workers[n].thread);
     for (uint32_t n = 0; n < count; n++) add_worker(&workers[n], out);
+    if (launch->options->has_lines) out->lines = add_lines(workers, count);
   }
   for (uint32_t n = 0; n < count; n++) free_worker(&workers[n]);
   free(workers);

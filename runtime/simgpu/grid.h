@@ -8,6 +8,7 @@
 typedef struct sim_totals_t {
   uint64_t counters[SIM_COUNTER_COUNT];
   uint64_t mix[SIM_CLASS_COUNT];
+  sim_line_t *lines; /* malloc'd, by code index; NULL if not asked for */
 } sim_totals_t;
 
 /* Fills shared_start, dynamic_start, shared_end from the kernel, the dynamic

@@ -144,6 +144,11 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
     o->no_l2 = td_str_eqc(value, "off");
     return true;
   }
+  if (td_str_eqc(key, "lines")) {
+    if (!td_str_eqc(value, "on") && !td_str_eqc(value, "off")) return false;
+    o->has_lines = td_str_eqc(value, "on");
+    return true;
+  }
   if (td_str_eqc(key, "poison")) {
     o->poison_is_random = td_str_eqc(value, "random");
     if (td_str_eqc(value, "ff") || o->poison_is_random) o->poison = 0xFF;

@@ -50,6 +50,7 @@ typedef struct sim_options_t {
   uint32_t host;    /* level of x86-64 to run on, 0: the best */
   sim_count_t count;
   bool no_l2;       /* without the model of the cache */
+  bool has_lines;   /* counts by source line too, slowly */
   uint8_t poison;
   bool poison_is_random;
   bool samples_first, samples_last; /* blocks to run; none set: all */

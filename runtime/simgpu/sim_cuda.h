@@ -166,6 +166,7 @@ size_t simgpu_report_get(size_t index, char *out, size_t bytes);
 size_t simgpu_report_text(size_t index, char *out, size_t bytes);
 size_t simgpu_counters_count(void);
 size_t simgpu_counters_get(size_t index, char *out, size_t bytes);
+size_t simgpu_lines_get(size_t index, char *out, size_t bytes);
 void simgpu_reset(void);
 size_t simgpu_forms_count(void);
 size_t simgpu_forms_get(size_t index, char *out, size_t bytes);

@@ -106,11 +106,13 @@ static void keep_record(const sim_launch_t *launch, int result,
                         const sim_totals_t *totals) {
   sim_state_t *s = sim_state();
   const sim_kernel_t *k = launch->kernel;
+  if (s->options.count == SIM_COUNT_OFF) return;
   if (s->record_count == s->record_capacity) {
     size_t capacity = s->record_capacity ? s->record_capacity * 2 : 64;
     /* old records go when nobody takes them away */
     if (capacity > 65536) {
       size_t half = s->record_count / 2;
+      for (size_t n = 0; n < half; n++) free(s->records[n].lines);
       memmove(s->records, s->records + half,
               (s->record_count - half) * sizeof *s->records);
       s->record_count -= half;
@@ -143,6 +145,8 @@ static void keep_record(const sim_launch_t *launch, int result,
   r->peak_bytes = s->peak_bytes[launch->device];
   r->result = result;
   r->totals = *totals;
+  if (totals->lines) r->lines = sim_lines_text(k, totals->lines);
+  r->totals.lines = NULL;
   if (s->options.report[0]) sim_write_record(r);
 }
 
@@ -192,6 +196,7 @@ static int run_launch(const sim_op_run_t *op, sim_ctx_t *ctx,
   keep_record(launch, code, totals);
   sim_flush_report();
   free(launch);
+  free(totals->lines);
   free(totals);
   return code;
 }

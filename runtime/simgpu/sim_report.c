@@ -198,9 +198,7 @@ SIM_EXPORT void simgpu_reset(void) {
   sim_state_t *s = sim_state();
   sim_report_clear(&s->report);
   s->printed = 0;
-  free(s->records);
-  s->records = NULL;
-  s->record_count = s->record_capacity = 0;
+  sim_records_free(s);
   s->launches = 0;
   s->queue.random = s->options.seed;
   sim_leave(0);

@@ -120,6 +120,7 @@ typedef struct sim_record_t {
   uint64_t live_bytes, peak_bytes;
   int result;
   sim_totals_t totals;
+  char *lines; /* malloc'd JSON of the counts by source line, or NULL */
 } sim_record_t;
 
 typedef struct sim_state_t {
@@ -148,6 +149,10 @@ typedef struct sim_state_t {
 } sim_state_t;
 
 sim_state_t *sim_state(void);
+
+/* Counts by code index as text; the caller frees it. */
+char *sim_lines_text(const sim_kernel_t *kernel, const sim_line_t *lines);
+void sim_records_free(sim_state_t *state);
 
 /* Begins a call: takes the lock, counts, injects failures. 0, or the result
    to return (the lock is then already given back). */

@@ -51,11 +51,9 @@ __attribute__((destructor)) static void sim_unload(void) {
   drop_queue(&s->queue);
   sim_report_clear(&s->report);
   free(s->slots);
-  free(s->records);
+  sim_records_free(s);
   s->slots = NULL;
-  s->records = NULL;
   s->slot_count = s->slot_capacity = 0;
-  s->record_count = s->record_capacity = 0;
   s->is_up = false;
   pthread_mutex_unlock(&s->mutex);
 }

@@ -93,25 +93,39 @@ static void count_guarded(sim_warp_t *w, const sim_ins_t *i, uint32_t mask) {
   c[which] += (uint64_t)lanes * i->flops;
 }
 
-/* The same loop with notes of values. */
-static void run_noting(sim_warp_t *w) {
+/* The same loop with notes of values and counts by instruction. */
+static void run_watched(sim_warp_t *w) {
   const sim_ins_t *i = w->ip;
+  bool notes = w->cta->launch->options->checks & SIM_CHECK_NOTE;
+  const uint64_t *c = w->worker->counters;
   while (i) {
     uint32_t mask = w->active & (sim_pred(w, i->guard) ^ i->flip);
+    uint32_t finite = 0;
+    uint64_t sectors = c[SIM_COUNTER_GLOBAL_SECTORS];
+    uint64_t wavefronts = c[SIM_COUNTER_SHARED_WAVEFRONTS];
     if (i->is_guarded) count_guarded(w, i, mask);
     if (w->is_tainted && !sim_undef_step(w, i, mask)) break;
-    sim_note_before(w, i, mask);
-    uint32_t finite = sim_note_finite(w, i);
+    if (notes) {
+      sim_note_before(w, i, mask);
+      finite = sim_note_finite(w, i);
+    }
     const sim_ins_t *now = i;
     i = i->fn(w, i, mask);
     if (finite) sim_note_after(w, now, mask, finite);
+    if (!w->worker->lines || now->is_block) continue;
+    sim_line_t *line = &w->worker->lines[now - w->code];
+    line->warp_inst++;
+    line->lane_inst += (uint32_t)__builtin_popcount(mask);
+    line->sectors += c[SIM_COUNTER_GLOBAL_SECTORS] - sectors;
+    line->wavefronts += c[SIM_COUNTER_SHARED_WAVEFRONTS] - wavefronts;
   }
 }
 
 void sim_warp_run(sim_warp_t *w) {
   const sim_ins_t *i = w->ip;
-  if (w->cta->launch->options->checks & SIM_CHECK_NOTE) {
-    run_noting(w);
+  if (w->cta->launch->options->checks & SIM_CHECK_NOTE ||
+      w->worker->lines) {
+    run_watched(w);
     return;
   }
   const uint8_t *rows = w->r;

@@ -151,6 +151,11 @@ struct sim_cta_t {
 
 typedef struct sim_pattern_t sim_pattern_t;
 
+/* What one instruction, then one source line, was worth. */
+typedef struct sim_line_t {
+  uint64_t warp_inst, lane_inst, sectors, wavefronts;
+} sim_line_t;
+
 /* One host thread at work on a launch. */
 struct sim_worker_t {
   sim_launch_t *launch;
@@ -159,6 +164,7 @@ struct sim_worker_t {
   uint64_t *block_runs;  /* executions of each basic block */
   uint64_t *block_lanes;
   sim_alloc_t *cache[SIM_CACHE];
+  sim_line_t *lines;     /* by code index, if they are asked for */
   sim_pattern_t *patterns; /* by sim_ins_t.memory */
   td_thread_t thread;
   sim_cta_t **ctas;      /* held at once */

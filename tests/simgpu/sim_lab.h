@@ -121,6 +121,7 @@ typedef struct lab_t {
   size_t (*report_get)(size_t, char *, size_t);
   size_t (*counters_count)(void);
   size_t (*counters_get)(size_t, char *, size_t);
+  size_t (*lines_get)(size_t, char *, size_t);
   void (*reset)(void);
   rcuda_ctx_t *ctx;
 } lab_t;
@@ -169,6 +170,7 @@ static inline void lab_open(lab_t *lab, const char *conf) {
   SYMBOL(report_get, "simgpu_report_get");
   SYMBOL(counters_count, "simgpu_counters_count");
   SYMBOL(counters_get, "simgpu_counters_get");
+  SYMBOL(lines_get, "simgpu_lines_get");
   SYMBOL(reset, "simgpu_reset");
   if (!conf) return;
   assert_int_equal(lab->simgpu_configure(conf), 0);

@@ -266,6 +266,44 @@ static void cache(void **state) {
   assert_int_equal(lab.simgpu_configure("l2:wave"), 0);
 }
 
+/* By source line: each block's three lines, and a loop of five turns. */
+static void lines(void **state) {
+  (void)state;
+  static const char text[] =
+      PTX_HEAD("sm_90") ".file 1 \"/tdsl/a.tdsl\"\n"
+      ".visible .entry k(.param .u64 pin, .param .u64 pout) {\n"
+      ".shared .align 128 .b8 s[8192]; .reg .pred %p; .reg .b32 %r<9>;\n"
+      ".reg .b64 %d<4>;\n.loc 1 3 1\n"
+      "ld.param.u64 %d1, [pin]; mov.u32 %r1, %tid.x;\n"
+      "mul.wide.u32 %d2, %r1, 32; add.s64 %d1, %d1, %d2;\n.loc 1 4 1\n"
+      "ld.global.u32 %r2, [%d1]; mov.u32 %r3, s;\n"
+      "mad.lo.u32 %r3, %r1, 8, %r3; mov.u32 %r4, 0;\n.loc 1 5 1\n"
+      "L: st.shared.u32 [%r3], %r2; add.u32 %r4, %r4, 1;\n"
+      "setp.lt.u32 %p, %r4, 5; @%p bra L;\n.loc 1 6 1\nret; }";
+  static const char want[] =
+      "[{\"file\":\"/tdsl/a.tdsl\",\"line\":3,\"warp_inst\":8,"
+      "\"lane_inst\":256,\"global.sectors\":0,\"shared.wavefronts\":0},\n"
+      "{\"file\":\"/tdsl/a.tdsl\",\"line\":4,\"warp_inst\":8,"
+      "\"lane_inst\":256,\"global.sectors\":64,\"shared.wavefronts\":0},\n"
+      "{\"file\":\"/tdsl/a.tdsl\",\"line\":5,\"warp_inst\":40,"
+      "\"lane_inst\":1216,\"global.sectors\":0,"
+      "\"shared.wavefronts\":20},\n"
+      "{\"file\":\"/tdsl/a.tdsl\",\"line\":6,\"warp_inst\":2,"
+      "\"lane_inst\":64,\"global.sectors\":0,\"shared.wavefronts\":0}]";
+  char have[4096];
+  fresh();
+  assert_int_equal(lab.simgpu_configure("lines:on"), 0);
+  run(text, 2, 32);
+  assert_int_equal(lab.lines_get(lab.counters_count() - 1, have, sizeof have),
+                   strlen(want));
+  assert_string_equal(have, want);
+  expect("warp_inst", 58, text);
+  assert_int_equal(lab.simgpu_configure("lines:off"), 0);
+  run(text, 2, 32);
+  assert_int_equal(lab.lines_get(lab.counters_count() - 1, have, sizeof have),
+                   0);
+}
+
 /* CTAs of an SM, and what limits them (performance.md 1.2 by hand). */
 static void occupancy(void **state) {
   (void)state;
@@ -296,6 +334,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(global_patterns), cmocka_unit_test(shared_patterns),
       cmocka_unit_test(loops),           cmocka_unit_test(classes),
-      cmocka_unit_test(cache),           cmocka_unit_test(occupancy)};
+      cmocka_unit_test(cache),           cmocka_unit_test(occupancy),
+      cmocka_unit_test(lines)};
   return cmocka_run_group_tests_name("simgpu.counters", tests, setup, NULL);
 }
