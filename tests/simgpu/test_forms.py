@@ -12,15 +12,9 @@ from _tree import BUILD  # noqa: E402
 LIBRARY = os.path.join(BUILD, "libtdsl_simgpu.so")
 
 
-# Asynchronous forms that no test uses yet; a row that gets one leaves here.
+# Forms that no test uses yet; a row that gets one leaves here.
 OWED = {
-    "cp () async bulk prefetch tensor 1d|2d|3d|4d|5d L2 global",
-    "cp (b32) reduce async bulk shared::cluster shared::cta "
-    "mbarrier::complete_tx::bytes and|or|xor",
-    "cp (f16|bf16) reduce async bulk global shared::cta bulk_group min|max",
     "red (b32) async shared::cluster mbarrier::complete_tx::bytes and|or|xor",
-    "fence () proxy alias",
-    "fence () proxy tensormap::generic acquire|release",
 }
 
 
