@@ -238,7 +238,33 @@ struct tdsl_buffer {
   void *owned;           /* what to free; DLPACK: the managed tensor */
   size_t owned_bytes;
   bool is_versioned, is_readonly;
+  /* api_mirror.c */
+  hal_device_t *device;  /* where device_data is */
+  void *device_data;     /* or NULL */
+  bool device_is_current;
+  atomic_bool host_is_old;
+  bool is_exposed;       /* a host has a pointer to data */
+  bool is_resident;      /* and has promised to ask for it anew */
 };
+
+/* data made current; false if the device has failed.  Whoever reads data
+ * calls it first. */
+bool drv_buffer_fetch(tdsl_buffer_t *buffer);
+/* The same; unwinds with the device's words. */
+void drv_buffer_bring(td_task_t *task, tdsl_buffer_t *buffer);
+/* data for somebody who may keep the pointer; NULL if the device failed. */
+void *drv_buffer_expose(tdsl_buffer_t *buffer);
+/* Ends the copy on a device. */
+void drv_buffer_unplace(tdsl_buffer_t *buffer);
+/* Before a run on the device (NULL: an interpreter): sets arg->device_data
+ * where the contents stay there, else makes data current.  on_host: data is
+ * looked at besides.  Returns how many bytes were copied to the device. */
+size_t drv_buffer_use(td_task_t *task, tdsl_buffer_t *buffer,
+                      hal_device_t *device, const plan_slot_t *slot,
+                      bool on_host, hal_arg_t *arg);
+/* After it. */
+void drv_buffer_used(tdsl_buffer_t *buffer, const plan_slot_t *slot,
+                     bool is_good);
 
 /* False if the size overflows. */
 bool drv_tensor_bytes(const tdsl_tensor_desc_t *desc, size_t *out_count,
@@ -251,8 +277,9 @@ tdsl_buffer_t *drv_buffer_wrap(td_task_t *task, tdsl_context_t *context,
                                drv_memory_t memory);
 /* Calls the deleter of the managed tensor behind a DLPack buffer. */
 void drv_dlpack_drop(tdsl_buffer_t *buffer);
-/* As formats see it; borrows the data. */
-void drv_buffer_tensor(const tdsl_buffer_t *buffer, io_tensor_t *out);
+/* As formats see it; borrows the data, which is fetched. */
+void drv_buffer_tensor(td_task_t *task, tdsl_buffer_t *buffer,
+                       io_tensor_t *out);
 
 /* ---- inputs -------------------------------------------------------------- */
 
@@ -315,11 +342,16 @@ struct tdsl_run {
   bool has_counters;     /* of the launches from first_launch on */
   size_t first_launch;
   bool has_run;
+  size_t placed_bytes;   /* copied to the device for what stays there */
   tdsl_run_stats_t stats;
 };
 
 /* Arguments as set, then weights; by slot. */
 void drv_run_args(tdsl_run_t *run, hal_arg_t *args);
+/* Buffers stay on the device where they may: before the run, when results
+ * have memory, and after it. */
+void drv_run_place(td_task_t *task, tdsl_run_t *run, hal_arg_t *args);
+void drv_run_placed(tdsl_run_t *run, const hal_arg_t *args, bool is_good);
 /* Memory for result s, that of the last run if nobody else holds it. */
 tdsl_buffer_t *drv_run_result(td_task_t *task, tdsl_run_t *run, uint32_t s,
                               const tdsl_tensor_desc_t *desc);

@@ -1,6 +1,8 @@
 /* api_buffer.c: dense tensors in memory. */
 #include "driver/api.h"
 
+#include <math.h>
+
 #include "runtime/base/num.h"
 #include "runtime/io/npy.h"
 
@@ -64,7 +66,8 @@ tdsl_buffer_t *drv_buffer_wrap(td_task_t *task, tdsl_context_t *context,
   return b;
 }
 
-void drv_buffer_tensor(const tdsl_buffer_t *b, io_tensor_t *out) {
+void drv_buffer_tensor(td_task_t *task, tdsl_buffer_t *b,
+                       io_tensor_t *out) {
   size_t bytes;
   memset(out, 0, sizeof *out);
   out->dtype = b->desc.dtype;
@@ -72,6 +75,7 @@ void drv_buffer_tensor(const tdsl_buffer_t *b, io_tensor_t *out) {
   for (uint32_t d = 0; d < b->desc.rank; d++) out->dims[d] = b->desc.dims[d];
   drv_tensor_bytes(&b->desc, &out->count, &bytes);
   out->bytes = b->bytes;
+  drv_buffer_bring(task, b);
   out->data = b->data;
 }
 
@@ -142,6 +146,7 @@ void tdsl_buffer_retain(tdsl_buffer_t *b) {
 void tdsl_buffer_release(tdsl_buffer_t *b) {
   if (b == NULL || atomic_fetch_sub(&b->references, 1) != 1) return;
   tdsl_context_t *context = b->context;
+  drv_buffer_unplace(b);
   if (b->memory == DRV_MEMORY_DLPACK) drv_dlpack_drop(b);
   if (b->memory == DRV_MEMORY_OWN) {
     drv_free(context, b->owned, b->owned_bytes);
@@ -155,7 +160,7 @@ const tdsl_tensor_desc_t *tdsl_buffer_get_desc(const tdsl_buffer_t *b) {
 }
 
 void *tdsl_buffer_get_data(tdsl_buffer_t *b) {
-  return b->data;
+  return drv_buffer_expose(b);
 }
 
 size_t tdsl_buffer_get_bytes(const tdsl_buffer_t *b) {
@@ -169,12 +174,14 @@ uint64_t tdsl_buffer_get_count(const tdsl_buffer_t *b) {
 double tdsl_buffer_read_float(const tdsl_buffer_t *b, uint64_t index) {
   size_t step = td_dtype_bytes(b->desc.dtype);
   if (index >= tdsl_buffer_get_count(b)) return 0;
+  if (!drv_buffer_fetch((tdsl_buffer_t *)(uintptr_t)b)) return NAN;
   return td_load_f64(b->desc.dtype, (const char *)b->data + index * step);
 }
 
 int64_t tdsl_buffer_read_int(const tdsl_buffer_t *b, uint64_t index) {
   size_t step = td_dtype_bytes(b->desc.dtype);
   if (index >= tdsl_buffer_get_count(b)) return 0;
+  if (!drv_buffer_fetch((tdsl_buffer_t *)(uintptr_t)b)) return 0;
   const char *place = (const char *)b->data + index * step;
   if (td_dtype_is_float(b->desc.dtype)) {
     return td_f64_to_i64(td_load_f64(b->desc.dtype, place));
@@ -220,7 +227,7 @@ static void save_work(td_task_t *task, void *arg) {
   td_arena_t arena;
   io_tensor_t t;
   td_arena_init(&arena, task);
-  drv_buffer_tensor(c->from, &t);
+  drv_buffer_tensor(task, (tdsl_buffer_t *)(uintptr_t)c->from, &t);
   (void)io_npy_write(task, td_str_cstr(&arena, c->path), &t);
 }
 

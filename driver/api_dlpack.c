@@ -201,7 +201,7 @@ tdsl_status_t tdsl_buffer_export_dlpack(tdsl_buffer_t *buffer,
     t->bits = types[i].bits;
   }
   t->lanes = 1;
-  t->data = buffer->data;
+  t->data = drv_buffer_expose(buffer);
   t->device_type = DL_CPU;
   t->rank = (int32_t)buffer->desc.rank;
   t->shape = e->shape;

@@ -271,6 +271,22 @@ static void take_stats(tdsl_run_t *run, const hal_stats_t *stats) {
   run->stats.read_bytes = stats->read_bytes;
   run->stats.written_bytes = stats->written_bytes;
   run->stats.flops = stats->flops;
+  run->stats.upload_bytes = stats->upload_bytes + run->placed_bytes;
+  run->stats.download_bytes = stats->download_bytes;
+  run->stats.device_bytes = stats->device_bytes;
+  run->stats.is_replayed = stats->is_replayed;
+}
+
+/* Also after an unwinding. */
+typedef struct placed {
+  tdsl_run_t *run;
+  const hal_arg_t *args;
+  bool is_good;
+} placed_t;
+
+static void end_placed(void *arg) {
+  const placed_t *p = arg;
+  drv_run_placed(p->run, p->args, p->is_good);
 }
 
 bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
@@ -284,6 +300,7 @@ bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
   if (p->device.hal == DRV_HAL_NULL) rnull_device_clear(p->hal);
   drv_entry_bind(e, args, known.dims, known.bound);
   make_results(task, run, e, &known, args);
+  drv_run_place(task, run, args);
   const int64_t *preset = drv_entry_preset(arena, e, args);
   if (!drv_checked_run(task, run, args, preset)) return false;
   chosen = drv_variant_choose(run->exe, known.dims, known.bound);
@@ -295,9 +312,13 @@ bool drv_run_plan(td_task_t *task, td_arena_t *arena, tdsl_run_t *run,
     options.trace = run->trace;
   }
   hal_exec_t *exec = exec_of(task, run, p, entry);
-  if (!hal_exec_run(exec, task, args, preset, &options)) return false;
-  take_stats(run, hal_exec_stats(exec));
-  return true;
+  placed_t *placed = TD_NEW(arena, placed_t);
+  *placed = (placed_t){run, args, false};
+  td_defer(task, end_placed, placed);
+  placed->is_good = hal_exec_run(exec, task, args, preset, &options);
+  td_undefer(task, true);
+  if (placed->is_good) take_stats(run, hal_exec_stats(exec));
+  return placed->is_good;
 }
 
 /* ---- traces ------------------------------------------------------------- */

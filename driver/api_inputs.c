@@ -232,7 +232,7 @@ static void draw(filler_t *f, uint32_t s, int64_t seed, int64_t param,
   io_tensor_t t;
   tdsl_buffer_t *b = drv_buffer_new(f->task, f->inputs->context, &desc);
   drv_arg_set(&f->run->args[s], b);
-  drv_buffer_tensor(b, &t);
+  drv_buffer_tensor(f->task, b, &t);
   (void)io_random_fill(f->task, slot->name, &t, seed, param, leaf,
                        slot->has_range, lo, hi);
 }

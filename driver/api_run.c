@@ -146,20 +146,50 @@ static void from_buffer(const tdsl_buffer_t *b, hal_arg_t *out) {
   for (uint32_t d = 0; d < b->desc.rank; d++) out->dims[d] = b->desc.dims[d];
 }
 
+/* What the slot's argument is in, or NULL; not results made by us. */
+static tdsl_buffer_t *buffer_of(const tdsl_run_t *run, uint32_t s) {
+  const drv_arg_t *arg = &run->args[s];
+  tdsl_buffer_t *const *weights = run->exe->weights;
+  if (arg->buffer != NULL || arg->is_value) return arg->buffer;
+  return weights != NULL ? weights[s] : NULL;
+}
+
 void drv_run_args(tdsl_run_t *run, hal_arg_t *args) {
   const plan_entry_t *e = entry_of(run);
-  tdsl_buffer_t *const *weights = run->exe->weights;
   for (uint32_t s = 0; s < e->slot_count; s++) {
     const drv_arg_t *arg = &run->args[s];
+    const tdsl_buffer_t *b = buffer_of(run, s);
     args[s] = (hal_arg_t){0};
-    if (arg->buffer != NULL) {
-      from_buffer(arg->buffer, &args[s]);
+    if (b != NULL) {
+      from_buffer(b, &args[s]);
     } else if (arg->is_value) {
       args[s] = (hal_arg_t){
           .is_set = true, .is_value = true, .number = arg->number};
-    } else if (weights != NULL && weights[s] != NULL) {
-      from_buffer(weights[s], &args[s]);
     }
+  }
+}
+
+void drv_run_place(td_task_t *task, tdsl_run_t *run, hal_arg_t *args) {
+  const tdsl_program_t *p = run->exe->program;
+  const plan_entry_t *e = entry_of(run);
+  bool on_host = p->checks == TDSL_CHECKS_ALL; /* an interpreter looks too */
+  run->placed_bytes = 0;
+  for (uint32_t s = 0; s < e->slot_count; s++) {
+    tdsl_buffer_t *b = buffer_of(run, s);
+    if (b == NULL && e->slots[s].kind == PLAN_OUT) b = run->results[s];
+    if (b == NULL) continue;
+    run->placed_bytes +=
+        drv_buffer_use(task, b, p->hal, &e->slots[s], on_host, &args[s]);
+  }
+}
+
+void drv_run_placed(tdsl_run_t *run, const hal_arg_t *args, bool is_good) {
+  const plan_entry_t *e = entry_of(run);
+  for (uint32_t s = 0; s < e->slot_count; s++) {
+    tdsl_buffer_t *b = buffer_of(run, s);
+    if (b == NULL && e->slots[s].kind == PLAN_OUT) b = run->results[s];
+    if (b == NULL || args[s].device_data == NULL) continue;
+    drv_buffer_used(b, &e->slots[s], is_good);
   }
 }
 
@@ -197,6 +227,7 @@ static void execute_work(td_task_t *task, void *arg) {
   task->stage = "run";
   drv_run_args(run, args);
   bool is_plan = run->exe->program->device.engine == DRV_PLAN;
+  if (!is_plan) drv_run_place(task, run, args);
   run->has_run = is_plan ? drv_run_plan(task, &arena, run, args)
                          : drv_run_interp(task, &arena, run, args);
   td_arena_free_all(&arena);
@@ -239,16 +270,16 @@ typedef struct write_call {
   void *user;
 } write_call_t;
 
-static size_t collect(tdsl_run_t *run, plan_slot_kind_t kind,
-                      io_leaf_t *out) {
+static size_t collect(td_task_t *task, tdsl_run_t *run,
+                      plan_slot_kind_t kind, io_leaf_t *out) {
   const plan_entry_t *e = entry_of(run);
   size_t n = 0;
   for (uint32_t s = 0; s < e->slot_count; s++) {
     if (e->slots[s].kind != kind) continue;
-    const tdsl_buffer_t *b = tdsl_run_get_buffer(run, s);
+    tdsl_buffer_t *b = tdsl_run_get_buffer(run, s);
     out[n].name = e->slots[s].name;
     out[n].declared = e->slots[s].dtype;
-    drv_buffer_tensor(b, &out[n].tensor);
+    drv_buffer_tensor(task, b, &out[n].tensor);
     n++;
   }
   return n;
@@ -264,8 +295,8 @@ static void write_work(td_task_t *task, void *arg) {
   }
   io_leaf_t *results = TD_NEW_ARRAY(&arena, io_leaf_t, e->slot_count + 1);
   io_leaf_t *state = TD_NEW_ARRAY(&arena, io_leaf_t, e->slot_count + 1);
-  size_t result_count = collect(c->run, PLAN_OUT, results);
-  size_t state_count = collect(c->run, PLAN_INOUT, state);
+  size_t result_count = collect(task, c->run, PLAN_OUT, results);
+  size_t state_count = collect(task, c->run, PLAN_INOUT, state);
   td_buf_t text;
   td_buf_init(&text, task);
   io_results_put(&text, e->name, results, result_count, state, state_count);

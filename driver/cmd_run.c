@@ -206,8 +206,8 @@ static int run_entry(cli_t *cli, cli_job_t *job) {
     code = cli_write_results(cli, job);
     if (job->repeat > 1) print_times(job, stdout);
   } else if (!is_null && !cli_has(cli, CLI_OPT_JSON)) {
-    cli_print_table(job);
-    print_times(job, stdout);
+    code = cli_print_table(cli, job);
+    if (code == CLI_OK) print_times(job, stdout);
   }
   /* the device null computes nothing: its record is the result */
   if (code == CLI_OK && (is_null || cli_has(cli, CLI_OPT_PROFILE))) {

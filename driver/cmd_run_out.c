@@ -66,8 +66,22 @@ static void print_slot(const cli_job_t *job, uint32_t s, int width) {
   (void)printf("%s\n", n > SHOWN ? ", ..." : "");
 }
 
-void cli_print_table(const cli_job_t *job) {
+/* From the device, before anything is printed. */
+static int fetch_all(cli_t *cli, const cli_job_t *job) {
+  int code = CLI_OK;
+  for (uint32_t s = 0; code == CLI_OK && s < job->entry->slot_count; s++) {
+    tdsl_buffer_t *b = tdsl_run_get_buffer(job->run, s);
+    tdsl_error_t *error;
+    if (b == NULL) continue;
+    code = cli_end(cli, tdsl_buffer_fetch(b, &error), &error);
+  }
+  return code;
+}
+
+int cli_print_table(cli_t *cli, const cli_job_t *job) {
   int width = 0;
+  int code = fetch_all(cli, job);
+  if (code != CLI_OK) return code;
   for (uint32_t s = 0; s < job->entry->slot_count; s++) {
     const tdsl_slot_t *slot = &job->entry->slots[s];
     if (slot->kind != TDSL_SLOT_IN && (int)slot->name.length > width) {
@@ -79,6 +93,7 @@ void cli_print_table(const cli_job_t *job) {
       print_slot(job, s, width);
     }
   }
+  return code;
 }
 
 /* ---- files --------------------------------------------------------------- */

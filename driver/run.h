@@ -18,7 +18,7 @@ typedef struct cli_job {
 } cli_job_t;
 
 /* One line an output: name, type, shape, range, first values. */
-void cli_print_table(const cli_job_t *job);
+int cli_print_table(cli_t *cli, const cli_job_t *job);
 /* --out: F.json and NAME=F.npy, an exit code. */
 /* The forms of --out, before anything is computed. */
 int cli_check_outs(cli_t *cli);

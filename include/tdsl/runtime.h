@@ -51,7 +51,21 @@ TDSL_API void tdsl_buffer_retain(tdsl_buffer_t *buffer);
 TDSL_API void tdsl_buffer_release(tdsl_buffer_t *buffer);
 TDSL_API const tdsl_tensor_desc_t *
 tdsl_buffer_get_desc(const tdsl_buffer_t *buffer);
+/* The host's memory, current.  From then on the buffer is copied to and from
+   a device with memory of its own in every run, since the pointer may be used
+   at any time. NULL if that device has failed. */
 TDSL_API void *tdsl_buffer_get_data(tdsl_buffer_t *buffer);
+/* Contents brought to the host, for the readers below, where a device that
+   failed gives NaN or 0. */
+TDSL_API tdsl_status_t tdsl_buffer_fetch(tdsl_buffer_t *buffer,
+                                         tdsl_error_t **out_error);
+/* on != 0: contents may stay on the device between runs. The host promises
+   to call tdsl_buffer_get_data anew before it reads after a run or writes
+   before one. Buffers of the library that nobody has asked the data of stay
+   there anyway: weights, state, inputs given as text. */
+TDSL_API tdsl_status_t tdsl_buffer_set_resident(tdsl_buffer_t *buffer,
+                                                uint32_t on,
+                                                tdsl_error_t **out_error);
 TDSL_API size_t tdsl_buffer_get_bytes(const tdsl_buffer_t *buffer);
 
 /* Element number `index` in row-major order, as binary64 or truncated to an
@@ -170,6 +184,11 @@ typedef struct tdsl_run_stats_t {
   /* Ledgers of the kernels launched: unique bytes of their buffers, and
      floating-point operations.  0 on devices that run no kernels. */
   uint64_t read_bytes, written_bytes, flops;
+  /* Copies between host and device during the run, its arguments' included;
+     what the run state holds on the device. since 0.1 */
+  uint64_t upload_bytes, download_bytes, device_bytes;
+  uint32_t is_replayed;       /* the steps were launched as one graph */
+  uint32_t reserved;
 } tdsl_run_stats_t;
 
 /* on != 0: later runs of a plan measure each kernel, which costs a little. */

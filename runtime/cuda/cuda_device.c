@@ -8,7 +8,7 @@
  * device is then of no more use, which every later call reports. */
 #include "runtime/cuda/cuda_impl.h"
 
-#include "runtime/base/vec.h"
+#include "runtime/base/env.h"
 
 enum {
   BLOCKS_A_SM = 32,          /* more are not started: workers take turns */
@@ -52,89 +52,29 @@ void rcuda_leave(rcuda_gpu_t *d) {
   td_mutex_unlock(&d->lock);
 }
 
-/* Ends a call: leaves, and fails if it did not go well. */
-static bool end_call(rcuda_gpu_t *d, td_task_t *task, int code,
-                     const char *what) {
+bool rcuda_is_capturing(const rcuda_gpu_t *d) {
+  return d->is_capturing && pthread_equal(d->capturer, pthread_self()) != 0;
+}
+
+rcuda_stream_t *rcuda_stream(rcuda_gpu_t *d) {
+  return rcuda_is_capturing(d) ? d->capture_stream : d->stream;
+}
+
+/* What fails in a capture is not run: it will fail again outside, or not. */
+bool rcuda_end_call(rcuda_gpu_t *d, td_task_t *task, int code,
+                    const char *what) {
+  bool is_kept = rcuda_is_capturing(d);
+  if (is_kept && code != RCUDA_SUCCESS) d->capture_has_failed = true;
   rcuda_leave(d);
-  if (code != RCUDA_SUCCESS) rcuda_fail(d, task, code, what);
+  if (code != RCUDA_SUCCESS && !is_kept) rcuda_fail(d, task, code, what);
   return true;
 }
 
-static rcuda_gpu_t *self_of(hal_device_t *device) {
-  return (rcuda_gpu_t *)(void *)device;
-}
-
-/* Device addresses are kept as pointers nobody follows. */
-static rcuda_ptr_t address_of(const void *p) {
-  return (rcuda_ptr_t)(uintptr_t)p;
-}
-
-/* ---- memory -------------------------------------------------------------- */
-
-static void *device_alloc(hal_device_t *device, size_t bytes) {
-  rcuda_gpu_t *d = self_of(device);
-  rcuda_ptr_t p = 0;
-  rcuda_enter(d);
-  int code = d->driver.memory_alloc(&p, bytes == 0 ? LINE : bytes);
-  rcuda_leave(d);
-  return code == RCUDA_SUCCESS ? (void *)(uintptr_t)p : NULL;
-}
-
-static void device_free(hal_device_t *device, void *data) {
-  rcuda_gpu_t *d = self_of(device);
-  if (data == NULL) return;
-  rcuda_enter(d);
-  (void)d->driver.memory_free(address_of(data));
-  rcuda_leave(d);
-}
-
-static bool device_copy(hal_device_t *device, td_task_t *task, void *to,
-                        const void *from, size_t bytes) {
-  rcuda_gpu_t *d = self_of(device);
-  if (bytes == 0) return true;
-  rcuda_enter(d);
-  int code = d->driver.copy_inside(address_of(to), address_of(from), bytes,
-                                   d->stream);
-  return end_call(d, task, code, "copying");
-}
-
-static bool device_upload(hal_device_t *device, td_task_t *task, void *to,
-                          const void *from, size_t bytes) {
-  rcuda_gpu_t *d = self_of(device);
-  if (bytes == 0) return true;
-  rcuda_enter(d);
-  int code =
-      d->driver.copy_to_device(address_of(to), from, bytes, d->stream);
-  /* the caller may reuse its memory at once */
-  if (code == RCUDA_SUCCESS) code = d->driver.stream_wait(d->stream);
-  return end_call(d, task, code, "copying to the device");
-}
-
-static bool device_download(hal_device_t *device, td_task_t *task, void *to,
-                            const void *from, size_t bytes) {
-  rcuda_gpu_t *d = self_of(device);
-  if (bytes == 0) return true;
-  rcuda_enter(d);
-  int code = d->driver.copy_to_host(to, address_of(from), bytes, d->stream);
-  if (code == RCUDA_SUCCESS) code = d->driver.stream_wait(d->stream);
-  return end_call(d, task, code, "copying from the device");
-}
-
-static bool device_fill(hal_device_t *device, td_task_t *task, void *to,
-                        int byte, size_t bytes) {
-  rcuda_gpu_t *d = self_of(device);
-  if (bytes == 0) return true;
-  rcuda_enter(d);
-  int code = d->driver.fill_bytes(address_of(to), (unsigned char)byte, bytes,
-                                  d->stream);
-  return end_call(d, task, code, "filling");
-}
-
 static bool device_wait(hal_device_t *device, td_task_t *task) {
-  rcuda_gpu_t *d = self_of(device);
+  rcuda_gpu_t *d = rcuda_self(device);
   rcuda_enter(d);
   int code = d->driver.stream_wait(d->stream);
-  return end_call(d, task, code,
+  return rcuda_end_call(d, task, code,
                   d->last_kernel != NULL ? d->last_kernel : "waiting");
 }
 
@@ -144,10 +84,12 @@ static bool device_wait(hal_device_t *device, td_task_t *task) {
  * queued, which freeing waits for. */
 static int grow_scratch(rcuda_gpu_t *d, size_t bytes) {
   if (bytes <= d->scratch_bytes) return RCUDA_SUCCESS;
-  if (d->scratch != 0) (void)d->driver.memory_free(d->scratch);
+  if (rcuda_is_capturing(d)) return RCUDA_CAPTURE_UNSUPPORTED;
+  if (d->scratch != 0) rcuda_heap_free(d, d->scratch);
   d->scratch = 0;
   d->scratch_bytes = 0;
-  int code = d->driver.memory_alloc(&d->scratch, bytes);
+  d->scratch_number++;
+  int code = rcuda_heap_alloc(d, bytes, &d->scratch);
   if (code == RCUDA_SUCCESS) d->scratch_bytes = bytes;
   return code;
 }
@@ -183,7 +125,7 @@ static int launch_kernel(rcuda_gpu_t *d, hal_program_t *program,
   if (code != RCUDA_SUCCESS) return code;
   uint32_t n = 0;
   for (uint32_t i = 0; i < k->buffer_count; i++) {
-    args->values[n++] = address_of(l->buffers[i]);
+    args->values[n++] = rcuda_address(l->buffers[i]);
   }
   for (uint32_t i = 0; i < k->scalar_count; i++) {
     args->values[n++] = (uint64_t)l->scalars[i];
@@ -195,44 +137,55 @@ static int launch_kernel(rcuda_gpu_t *d, hal_program_t *program,
   for (uint32_t i = 0; i < n; i++) args->pointers[i] = &args->values[i];
   return d->driver.launch(program->kernels[l->kernel_index], grid.blocks, 1, 1,
                           k->threads / k->workers, k->workers, 1, 0,
-                          d->stream,
+                          rcuda_stream(d),
                           args->pointers, NULL);
 }
 
 static bool device_launch(hal_device_t *device, hal_program_t *program,
                           td_task_t *task, const hal_launch_t *launch) {
-  rcuda_gpu_t *d = self_of(device);
+  rcuda_gpu_t *d = rcuda_self(device);
   if (launch->block_count <= 0) return true;
   rcuda_enter(d);
   d->last_kernel = launch->kernel->name;
   int code = launch_kernel(d, program, launch);
-  return end_call(d, task, code, launch->kernel->name);
+  return rcuda_end_call(d, task, code, launch->kernel->name);
 }
 
 /* ---- the device ---------------------------------------------------------- */
 
 static void device_destroy(hal_device_t *device) {
   if (device == NULL) return;
-  rcuda_gpu_t *d = self_of(device);
+  rcuda_gpu_t *d = rcuda_self(device);
   tdsl_allocator_t allocator = d->allocator;
   if (d->context != NULL) {
     rcuda_enter(d);
-    if (d->scratch != 0) (void)d->driver.memory_free(d->scratch);
+    rcuda_memory_close(d);
+    for (int i = 0; i < 2; i++) {
+      if (d->marks[i] != NULL) (void)d->driver.event_destroy(d->marks[i]);
+    }
+    if (d->capture_stream != NULL) {
+      (void)d->driver.stream_destroy(d->capture_stream);
+    }
     if (d->stream != NULL) (void)d->driver.stream_destroy(d->stream);
     rcuda_leave(d);
     (void)d->driver.context_release(d->ordinal);
   }
   if (d->driver.library != NULL) rcuda_driver_close(&d->driver);
   if (d->has_lock) td_mutex_free(&d->lock);
+  if (d->has_capture_lock) td_mutex_free(&d->capture_lock);
   (void)allocator.function(d, sizeof *d, 0, allocator.user);
 }
 
 static const hal_vtable_t vtables[2] = {
 #define TABLE(text)                                                       \
-  {.name = text, .alloc = device_alloc, .free = device_free,              \
-   .copy = device_copy, .upload = device_upload,                          \
-   .download = device_download, .fill = device_fill, .load = rcuda_load,  \
+  {.name = text, .alloc = rcuda_alloc, .free = rcuda_free,                \
+   .copy = rcuda_copy, .upload = rcuda_upload,                            \
+   .download = rcuda_download, .fill = rcuda_fill, .load = rcuda_load,    \
    .unload = rcuda_unload, .launch = device_launch, .wait = device_wait,  \
+   .capture_begin = rcuda_capture_begin,                                  \
+   .capture_end = rcuda_capture_end,                                      \
+   .graph_launch = rcuda_graph_launch, .graph_free = rcuda_graph_free,    \
+   .mark = rcuda_mark, .elapsed = rcuda_elapsed,                          \
    .destroy = device_destroy, .shares_host_memory = false}
     TABLE("cuda"), TABLE("sim"),
 #undef TABLE
@@ -344,8 +297,12 @@ hal_device_t *rcuda_device_create(td_task_t *task,
   d->allocator = *a;
   d->cache = desc->cache;
   d->has_lock = td_mutex_init(&d->lock);
+  d->has_capture_lock = td_mutex_init(&d->capture_lock);
+  const char *pool = td_env_text(TD_ENV_POOL);
+  d->heap.keeps = strcmp(pool, "on") == 0 ||
+                  (strcmp(pool, "off") != 0 && desc->simulated == NULL);
   /* the path is needed for messages while the device is being opened */
-  if (d->has_lock &&
+  if (d->has_lock && d->has_capture_lock &&
       rcuda_driver_open(task, &task->arena, desc->library, &d->driver) &&
       configure(task, d, desc->simulated) &&
       open_context(task, d, desc->ordinal)) {

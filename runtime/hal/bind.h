@@ -30,6 +30,8 @@ typedef struct hal_arg {
   uint32_t rank;
   int64_t dims[PLAN_MAX_RANK];
   void *data;           /* dense, row-major, aligned to 16 */
+  void *device_data;    /* or NULL: memory of the device that has or gets the
+                           contents in place of data; not copied */
 } hal_arg_t;
 
 typedef struct hal_binding {

@@ -3,14 +3,17 @@
  * 1. hal_bind gives dims values and checks the arguments.
  * 2. place_buffers evaluates every size and offset once; nothing of it
  *    depends on loop variables.
- * 3. run_steps walks the steps.  Loop variables live behind the dims in the
- *    binding's vars; a loop's upper bound is read once, at its head. */
+ * 3. run_again launches what the last run did as one graph, if it was made of
+ *    the same; else run_steps walks the steps.  Loop variables live behind the
+ *    dims in the binding's vars; a loop's upper bound is read once, at its
+ *    head. */
 #include "runtime/hal/exec.h"
 
+#include "runtime/base/env.h"
 #include "runtime/base/num.h"
 #include "runtime/base/os.h"
 
-enum { LINE = 64, CELL = 16 };
+enum { LINE = 64, CELL = 16, MOST_NODES = 8192 };
 
 /* Device memory that grows and never shrinks. */
 typedef struct block {
@@ -37,6 +40,16 @@ struct hal_exec {
   size_t *launch_sizes;
   int64_t *launch_scalars;
   hal_trace_t *trace;       /* of this run, or NULL */
+  /* The last run: what it was made of, and its steps as one graph once they
+   * were run again with the same. */
+  bool has_last;
+  uint32_t last_launches;   /* and copies */
+  hal_checks_t last_checks;
+  int64_t *last_vars;       /* dims */
+  void **last_places;
+  size_t *last_sizes;
+  hal_graph_t *graph;       /* or NULL */
+  hal_stats_t graph_stats;
   hal_stats_t stats;
 };
 
@@ -57,6 +70,9 @@ hal_exec_t *hal_exec_create(td_task_t *task, td_arena_t *arena,
   x->sizes = TD_NEW_ARRAY(arena, size_t, e->buffer_count + 1);
   x->ends = TD_NEW_ARRAY(arena, uint64_t, e->buffer_count + 1);
   x->limits = TD_NEW_ARRAY(arena, int64_t, e->step_count + 1);
+  x->last_vars = TD_NEW_ARRAY(arena, int64_t, e->dim_count + 1);
+  x->last_places = TD_NEW_ARRAY(arena, void *, e->buffer_count + 1);
+  x->last_sizes = TD_NEW_ARRAY(arena, size_t, e->buffer_count + 1);
   uint32_t buffers = 0, scalars = 0;
   for (uint32_t i = 0; i < e->step_count; i++) {
     const plan_step_t *s = &e->steps[i];
@@ -69,9 +85,15 @@ hal_exec_t *hal_exec_create(td_task_t *task, td_arena_t *arena,
   return x;
 }
 
+static void drop_graph(hal_exec_t *x) {
+  if (x->graph != NULL) x->device->vtable->graph_free(x->device, x->graph);
+  x->graph = NULL;
+}
+
 void hal_exec_destroy(hal_exec_t *x) {
   if (x == NULL) return;
   const hal_vtable_t *v = x->device->vtable;
+  drop_graph(x);
   for (uint32_t s = 0; s < x->entry->slot_count; s++) {
     if (x->outputs[s].data != NULL) v->free(x->device, x->outputs[s].data);
     x->outputs[s].data = NULL;
@@ -120,6 +142,7 @@ static size_t size_of(hal_exec_t *x, td_task_t *task, const plan_expr_t *e,
 static bool upload(hal_exec_t *x, td_task_t *task, void *to, const void *from,
                    size_t bytes) {
   const hal_vtable_t *v = x->device->vtable;
+  x->stats.upload_bytes += bytes;
   return (v->shares_host_memory ? v->copy : v->upload)(x->device, task, to,
                                                        from, bytes);
 }
@@ -127,6 +150,7 @@ static bool upload(hal_exec_t *x, td_task_t *task, void *to, const void *from,
 static bool download(hal_exec_t *x, td_task_t *task, void *to,
                      const void *from, size_t bytes) {
   const hal_vtable_t *v = x->device->vtable;
+  x->stats.download_bytes += bytes;
   return (v->shares_host_memory ? v->copy : v->download)(x->device, task, to,
                                                          from, bytes);
 }
@@ -156,6 +180,9 @@ static bool place_slots(hal_exec_t *x, td_task_t *task, bool poison) {
       if (poison && !v->fill(x->device, task, a->data, 0xFF, bytes)) {
         return false;
       }
+    } else if (a->device_data != NULL) {
+      x->slot_places[s] = a->device_data;
+      continue;
     } else if (!v->shares_host_memory) {
       grow(x, task, &x->outputs[s], bytes, slot->name);
       x->slot_places[s] = x->outputs[s].data;
@@ -178,7 +205,8 @@ static bool fetch_slots(hal_exec_t *x, td_task_t *task) {
   for (uint32_t s = 0; s < x->entry->slot_count; s++) {
     const hal_arg_t *a = &x->binding.args[s];
     if (x->entry->slots[s].kind == PLAN_IN || a->is_value ||
-        a->data == x->slot_places[s] || x->binding.bytes[s] == 0) {
+        a->data == x->slot_places[s] || a->device_data != NULL ||
+        x->binding.bytes[s] == 0) {
       continue;
     }
     if (!download(x, task, a->data, x->slot_places[s],
@@ -267,6 +295,26 @@ static void count_ledger(hal_exec_t *x, const plan_kernel_t *k,
   if (plan_eval(&k->ledger.flops, own, &n)) x->stats.flops += (uint64_t)n;
 }
 
+/* A step alone on the device, by its own clock if it has one. */
+static bool begin_timing(hal_exec_t *x, td_task_t *task, uint64_t *start) {
+  const hal_vtable_t *v = x->device->vtable;
+  *start = td_os_now_ns();
+  return v->mark == NULL || v->mark(x->device, task, 0);
+}
+
+static bool end_timing(hal_exec_t *x, td_task_t *task, uint64_t start,
+                       double *out_seconds) {
+  const hal_vtable_t *v = x->device->vtable;
+  if (v->mark != NULL && !v->mark(x->device, task, 1)) return false;
+  if (!wait(x, task)) return false;
+  *out_seconds = since(start);
+  if (v->elapsed != NULL) {
+    double measured;
+    if (v->elapsed(x->device, &measured)) *out_seconds = measured;
+  }
+  return true;
+}
+
 static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
   const plan_kernel_t *k = &x->plan->kernels[s->kernel];
   plan_env_t env = {x->binding.vars, NULL};
@@ -298,13 +346,15 @@ static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
       .block_count = blocks, .scratch_bytes = (size_t)scratch};
   x->stats.launches++;
   count_ledger(x, k, &own);
-  uint64_t start = x->trace != NULL ? td_os_now_ns() : 0;
+  uint64_t start = 0;
+  if (x->trace != NULL && !begin_timing(x, task, &start)) return false;
   if (!x->device->vtable->launch(x->device, x->program, task, &launch)) {
     return false;
   }
+  double seconds;
   if (x->trace == NULL) return true;
-  if (!wait(x, task)) return false;
-  hal_trace_launch(x->trace, s->kernel, x->launch_scalars, since(start));
+  if (!end_timing(x, task, start, &seconds)) return false;
+  hal_trace_launch(x->trace, s->kernel, x->launch_scalars, seconds);
   return true;
 }
 
@@ -317,14 +367,16 @@ static bool run_copy(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
   touch(x, from);
   if (x->sizes[to] == 0 || x->places[to] == x->places[from]) return true;
   x->stats.copies++;
-  uint64_t start = x->trace != NULL ? td_os_now_ns() : 0;
+  uint64_t start = 0;
+  if (x->trace != NULL && !begin_timing(x, task, &start)) return false;
   if (!x->device->vtable->copy(x->device, task, x->places[to],
                                x->places[from], x->sizes[to])) {
     return false;
   }
+  double seconds;
   if (x->trace == NULL) return true;
-  if (!wait(x, task)) return false;
-  hal_trace_copy(x->trace, x->sizes[to], since(start));
+  if (!end_timing(x, task, start, &seconds)) return false;
+  hal_trace_copy(x->trace, x->sizes[to], seconds);
   return true;
 }
 
@@ -458,7 +510,103 @@ static bool run_steps(hal_exec_t *x, td_task_t *task, hal_checks_t checks) {
     }
     at = next;
   }
-  return wait(x, task) && ok;
+  return ok;
+}
+
+/* ---- the same once more -------------------------------------------------- */
+
+/* Nothing in between looks at what the device has made. */
+static bool can_capture(const hal_exec_t *x, const hal_exec_options_t *o) {
+  const plan_entry_t *e = x->entry;
+  bool looks = false;
+  for (uint32_t i = 0; i < e->step_count && !looks; i++) {
+    const plan_step_t *s = &e->steps[i];
+    looks = (s->kind == PLAN_STEP_LOOP &&
+             (s->lo_buffer >= 0 || s->hi_buffer >= 0)) ||
+            ((s->kind == PLAN_STEP_ASSERT || s->kind == PLAN_STEP_CHECK) &&
+             o->checks == HAL_CHECKS_ALL);
+  }
+  return x->device->vtable->capture_begin != NULL && !looks &&
+         o->trace == NULL && !o->poison && e->step_count > 0 &&
+         strcmp(td_env_text(TD_ENV_GRAPHS), "off") != 0;
+}
+
+/* Dims, addresses and sizes decide everything that is launched. */
+static bool is_as_last(const hal_exec_t *x, hal_checks_t checks) {
+  const plan_entry_t *e = x->entry;
+  return x->has_last && x->last_checks == checks &&
+         memcmp(x->last_vars, x->binding.vars,
+                e->dim_count * sizeof *x->last_vars) == 0 &&
+         memcmp(x->last_places, x->places,
+                e->buffer_count * sizeof *x->last_places) == 0 &&
+         memcmp(x->last_sizes, x->sizes,
+                e->buffer_count * sizeof *x->last_sizes) == 0;
+}
+
+static void remember(hal_exec_t *x, hal_checks_t checks) {
+  const plan_entry_t *e = x->entry;
+  x->has_last = true;
+  x->last_checks = checks;
+  memcpy(x->last_vars, x->binding.vars, e->dim_count * sizeof *x->last_vars);
+  memcpy(x->last_places, x->places, e->buffer_count * sizeof *x->last_places);
+  memcpy(x->last_sizes, x->sizes, e->buffer_count * sizeof *x->last_sizes);
+}
+
+static void stop_capture(void *arg) {
+  hal_exec_t *x = arg;
+  (void)x->device->vtable->capture_end(x->device, false);
+}
+
+/* The steps as a graph, in x->graph; without one if it cannot be had. */
+static void capture(hal_exec_t *x, td_task_t *task, hal_checks_t checks) {
+  const hal_vtable_t *v = x->device->vtable;
+  hal_stats_t before = x->stats;
+  td_defer(task, stop_capture, x);
+  if (!v->capture_begin(x->device, task)) {
+    td_undefer(task, false);
+    return;
+  }
+  bool ok = run_steps(x, task, checks);
+  td_undefer(task, false);
+  x->graph = v->capture_end(x->device, ok);
+  x->graph_stats = x->stats;
+  x->stats = before; /* nothing was run */
+}
+
+/* The graph's share of the statistics. */
+static void count_replay(hal_exec_t *x) {
+  const hal_stats_t *g = &x->graph_stats;
+  x->stats.is_replayed = true;
+  x->stats.launches = g->launches;
+  x->stats.skipped = g->skipped;
+  x->stats.copies = g->copies;
+  x->stats.arena_bytes = g->arena_bytes;
+  x->stats.read_bytes = g->read_bytes;
+  x->stats.written_bytes = g->written_bytes;
+  x->stats.flops = g->flops;
+}
+
+static bool run_again(hal_exec_t *x, td_task_t *task,
+                      const hal_exec_options_t *o) {
+  const hal_vtable_t *v = x->device->vtable;
+  bool can = can_capture(x, o) && x->last_launches <= MOST_NODES;
+  bool is_same = can && is_as_last(x, o->checks);
+  if (!is_same) drop_graph(x);
+  x->has_last = false; /* until it went well */
+  for (int tries = 0; is_same && tries < 2; tries++) {
+    if (x->graph == NULL) capture(x, task, o->checks);
+    if (x->graph == NULL) break;
+    if (v->graph_launch(x->device, task, x->graph)) {
+      count_replay(x);
+      remember(x, o->checks);
+      return true;
+    }
+    drop_graph(x);
+  }
+  if (!run_steps(x, task, o->checks)) return false;
+  x->last_launches = x->stats.launches + x->stats.copies;
+  if (can) remember(x, o->checks);
+  return true;
 }
 
 bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
@@ -474,7 +622,8 @@ bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
   if (!place_buffers(x, task, o.poison)) return false;
   count_memory(x);
   uint64_t start = td_os_now_ns();
-  bool ok = run_steps(x, task, o.checks);
+  bool ok = run_again(x, task, &o);
+  ok = wait(x, task) && ok;
   x->stats.seconds = since(start);
   return ok && fetch_slots(x, task);
 }

@@ -39,6 +39,8 @@ typedef struct hal_stats {
   /* Predicted by the kernels' ledgers, summed over the launches made. */
   uint64_t read_bytes, written_bytes, flops;
   uint64_t device_bytes; /* held by the executor, outputs included */
+  uint64_t upload_bytes, download_bytes; /* arguments, results, scalars */
+  bool is_replayed; /* the steps were launched as one graph */
 } hal_stats_t;
 
 hal_exec_t *hal_exec_create(td_task_t *task, td_arena_t *arena,

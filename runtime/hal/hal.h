@@ -10,6 +10,7 @@
 
 typedef struct hal_device hal_device_t;
 typedef struct hal_program hal_program_t; /* a plan's kernels, loaded */
+typedef struct hal_graph hal_graph_t;     /* captured launches */
 
 typedef struct hal_launch {
   const plan_kernel_t *kernel;
@@ -46,6 +47,19 @@ typedef struct hal_vtable {
                  const hal_launch_t *);
   /* optional: waits until everything queued is done */
   bool (*wait)(hal_device_t *, td_task_t *);
+  /* optional, all or none: what this thread launches, copies and fills after
+   * capture_begin is kept, not run.  capture_end returns it, NULL if it could
+   * not be kept or `keep` is false; it never unwinds.  graph_launch queues a
+   * graph; false: it is out of date and was not queued.  Programs and memory
+   * that it uses must outlive it. */
+  bool (*capture_begin)(hal_device_t *, td_task_t *);
+  hal_graph_t *(*capture_end)(hal_device_t *, bool keep);
+  bool (*graph_launch)(hal_device_t *, td_task_t *, hal_graph_t *);
+  void (*graph_free)(hal_device_t *, hal_graph_t *);
+  /* optional: a mark (0 or 1) in the queue, and the seconds between the two
+   * by the device's clock once both have been passed; false: it has none */
+  bool (*mark)(hal_device_t *, td_task_t *, int which);
+  bool (*elapsed)(hal_device_t *, double *out_seconds);
   void (*destroy)(hal_device_t *);
   bool shares_host_memory;    /* caller's buffers are used in place */
 } hal_vtable_t;

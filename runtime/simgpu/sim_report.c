@@ -11,8 +11,8 @@ SIM_EXPORT const char *simgpu_version(void) {
 }
 
 /* "model:h100,devices:2,seed:7,..." : items of TDSL_SIM_MODE and the two
-   that shape the machine, which must come before cuInit. 0, or 1 for an item
-   that is not known or comes too late. */
+   that shape the machine, which must come before cuInit or say what it is. 0,
+   or 1 for an item that is not known or comes too late. */
 SIM_EXPORT int simgpu_configure(const char *text) {
   int code = sim_enter("simgpu_configure", false);
   if (code) return code;
@@ -23,11 +23,12 @@ SIM_EXPORT int simgpu_configure(const char *text) {
     td_str_t item = td_str_n(p, (size_t)(end - p));
     if (td_str_starts(item, "model:")) {
       char key[16] = {0};
-      if (s->is_up || item.length - 6 >= sizeof key)
+      if (item.length - 6 >= sizeof key)
         return sim_leave(RCUDA_INVALID_VALUE);
       memcpy(key, item.data + 6, item.length - 6);
       const sim_device_row_t *row = sim_device_find(key);
-      if (!row) return sim_leave(RCUDA_INVALID_VALUE);
+      if (!row || (s->is_up && row != s->row))
+        return sim_leave(RCUDA_INVALID_VALUE);
       s->row = row;
     } else if (td_str_starts(item, "devices:")) {
       uint32_t n = 0;
@@ -36,7 +37,8 @@ SIM_EXPORT int simgpu_configure(const char *text) {
           return sim_leave(RCUDA_INVALID_VALUE);
         n = n * 10 + (uint32_t)(item.data[i] - '0');
       }
-      if (s->is_up || n == 0 || n > SIM_MAX_DEVICES)
+      if (n == 0 || n > SIM_MAX_DEVICES ||
+          (s->is_up && n != s->device_count))
         return sim_leave(RCUDA_INVALID_VALUE);
       s->device_count = n;
     } else if (!sim_options_set(&s->options, item)) {

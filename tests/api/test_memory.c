@@ -188,6 +188,19 @@ static void requests_may_fail_cpu(void **state) {
   sweep("cpu", 7);
 }
 
+/* A GPU's run time over stand-ins for the vendor's libraries: memory that
+ * stays on the device, graphs, the stage. */
+static void every_request_may_fail_cuda(void **state) {
+  (void)state;
+  assert_int_equal(setenv("TDSL_LIBCUDA",
+                          TDSL_BUILD_DIR "/tests/stand_driver.so", 1), 0);
+  assert_int_equal(setenv("TDSL_LIBNVRTC",
+                          TDSL_BUILD_DIR "/tests/stand_nvrtc.so", 1), 0);
+  sweep("cuda", 3);
+  assert_int_equal(unsetenv("TDSL_LIBCUDA"), 0);
+  assert_int_equal(unsetenv("TDSL_LIBNVRTC"), 0);
+}
+
 /* ---- DLPack ------------------------------------------------------------- */
 
 /* The public layout, as any other library declares it. */
@@ -370,6 +383,7 @@ int main(void) {
       cmocka_unit_test(every_request_may_fail_interp),
       cmocka_unit_test(every_request_may_fail_kir),
       cmocka_unit_test(requests_may_fail_cpu),
+      cmocka_unit_test(every_request_may_fail_cuda),
       cmocka_unit_test(dlpack_in),
       cmocka_unit_test(dlpack_refusals),
       cmocka_unit_test(dlpack_versions),

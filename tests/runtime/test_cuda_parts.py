@@ -27,9 +27,10 @@ def tdslc(arguments, folder, extra=None):
     return done.returncode, done.stdout + done.stderr
 
 
-def run(folder, extra, *more):
-    return tdslc(["run", "f.tdsl", "--in", "x=random:1", "--dim", "N=5",
-                  "--device", "cuda"] + list(more), folder, extra)
+def run(folder, extra, *more, size=5):
+    return tdslc(["run", "f.tdsl", "--in", "x=random:1", "--dim",
+                  "N=%d" % size, "--device", "cuda"] + list(more), folder,
+                 extra)
 
 
 def lines_of(folder, name):
@@ -116,14 +117,18 @@ def refusing(folder):
           r"gpu +none: no CUDA-capable device")
     json = tdslc(["doctor", "--json"], folder, BOTH)
     check("doctor_json", json, 0, r'"gpus": \["0: Stand-in')
-    # Memory that ends at any request: an error, never a crash, and a
-    # message that says what it was for.
+    # Memory that ends at any request, once or for good: an error that says
+    # so, or a run that did without; never a crash.
+    ended = 0
     for n in range(1, 20):
-        got = run(folder, dict(BOTH, STAND_FAIL="cuMemAlloc_v2@%d=2" % n))
+        once = run(folder, dict(BOTH, STAND_FAIL="cuMemAlloc_v2@%d=2" % n))
+        got = run(folder, dict(BOTH, STAND_FAIL="cuMemAlloc_v2@%d+=2" % n))
+        expect("memory_once_%d" % n, once[0] in (0, 5), once)
         if got[0] == 0:
             break
+        ended += 1
         check("memory_%d" % n, got, 5, "memory")
-    expect("memory_ends", 2 < n < 19, n)
+    expect("memory_ends", 2 <= ended < 19, ended)
     for call in ("cuStreamCreate", "cuModuleGetFunction", "cuLaunchKernel",
                  "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
                  "cuStreamSynchronize"):
@@ -168,6 +173,67 @@ def choices(folder):
           "made for sm_80")
     check("ahead_doctor", tdslc(["doctor"], folder, dict(BOTH, **ahead)), 0,
           r"(?m)^gpu code +NVRTC 13.0 is a major version ahead")
+
+
+# --- memory, graphs, time --------------------------------------------------
+
+def steps(folder):
+    def calls(*more, size=5, **extra):
+        log = os.path.join(folder, "calls")
+        if os.path.exists(log):
+            os.remove(log)
+        got = run(folder, dict(BOTH, STAND_LOG=log, **extra), *more,
+                  size=size)
+        return got, [l.split() for l in lines_of(folder, "calls")]
+
+    def count(list_, name):
+        return sum(c[0] == name for c in list_)
+
+    got, plain = calls("--repeat", "5", TDSL_GRAPHS="off")
+    expect("plain_steps", got[0] == 0 and
+           count(plain, "cuLaunchKernel") == 5 and
+           count(plain, "cuGraphLaunch") == 0, plain)
+    got, kept = calls("--repeat", "5")
+    nodes = {c[1] for c in kept if c[0] == "cuGraphLaunch"}
+    expect("graph", got[0] == 0 and count(kept, "cuLaunchKernel") == 1 and
+           count(kept, "captured.cuLaunchKernel") == 1 and
+           count(kept, "cuGraphLaunch") == 4 and nodes == {"1"} and
+           count(kept, "cuGraphExecDestroy") == 1, kept)
+    for name in ("cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"):
+        # what nobody asks for in between goes over once
+        expect("once_" + name, count(kept, name) == 1, kept)
+    balance = [("cuMemAlloc_v2", "cuMemFree_v2"),
+               ("cuMemHostAlloc", "cuMemFreeHost"),
+               ("cuStreamCreate", "cuStreamDestroy_v2"),
+               ("cuEventCreate", "cuEventDestroy_v2")]
+    for a, b in balance:
+        expect("balance_" + a, count(kept, a) == count(kept, b), kept)
+    without = {"TDSL_LIBCUDA": os.path.join(BUILD, "stand_driver_plain.so")}
+    got, kept = calls("--repeat", "3", **without)
+    expect("no_graphs", got[0] == 0 and count(kept, "cuLaunchKernel") == 3,
+           kept)
+    # a graph that cannot be had: the step is run as before
+    for call in ("cuStreamBeginCapture_v2", "captured.cuLaunchKernel",
+                 "cuStreamEndCapture", "cuGraphInstantiateWithFlags"):
+        got, kept = calls("--repeat", "3", STAND_FAIL=call + "=900")
+        expect("without_" + call, got[0] == 0 and
+               count(kept, "cuLaunchKernel") == 3 and
+               count(kept, "cuGraphLaunch") == 0, (got, kept))
+    got, kept = calls("--repeat", "3", STAND_FAIL="cuGraphLaunch@2=719")
+    expect("graph_fails", got[0] == 70, got)
+    # pinned memory is a convenience
+    got, kept = calls(size=64)
+    expect("stage", count(kept, "cuMemHostAlloc") == 2 and
+           count(kept, "cuMemFreeHost") == 2, kept)
+    for call in ("cuMemHostAlloc", "cuEventCreate"):
+        got, kept = calls(size=64, STAND_FAIL=call + "=2")
+        expect("no_stage_" + call, got[0] == 0 and
+               count(kept, "cuMemcpyHtoDAsync_v2") == 1, (got, kept))
+    # every interval of the stand-in's clock lasts 1.25 ms
+    got, kept = calls("--repeat", "4", "--profile")
+    expect("device_clock", got[0] == 0 and
+           count(kept, "cuLaunchKernel") == 4 and
+           re.search(r"4 +5\.000 +1250\.000", got[1]), got)
 
 
 # --- NVRTC that has something to say ------------------------------------------
@@ -237,7 +303,8 @@ def main():
         os.environ["TMPDIR"] = folder
         with open(os.path.join(folder, "f.tdsl"), "w") as f:
             f.write(PROGRAM)
-        for part in (missing, refusing, choices, complaints, disassembly):
+        for part in (missing, refusing, choices, steps, complaints,
+                     disassembly):
             part(folder)
     sys.exit(1 if failed else 0)
 

@@ -3,13 +3,14 @@
    set by variables:
 
      STAND_VERSION=12040        what cuDriverGetVersion says
-     STAND_FAIL=NAME@N=CODE     the N-th call of NAME fails; several by commas,
-                                N left out: every call
+     STAND_FAIL=NAME@N=CODE     the N-th call of NAME fails, @N+ also those
+                                behind it, no @ every one; several by commas
      STAND_CUBIN=CODE           machine code is refused so; STAND_PTX likewise
      STAND_LOG=FILE             a line a call
 
    STAND_WITHOUT_LAUNCH makes a library without cuLaunchKernel, and
    STAND_WITHOUT_GRAPHS one without graphs. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,10 @@ typedef struct stand {
     char name[64];
     int count;
   } calls[CALLS];
+  int streams;            /* handles are numbers */
+  void *capturing;        /* the stream, or NULL */
+  int captured;           /* launches, copies and fills kept so far */
+  int graph_nodes;        /* of the last graph */
 } stand_t;
 
 static stand_t *root(void) {
@@ -57,8 +62,11 @@ static int begin(const char *name, size_t bytes) {
   for (const char *at = getenv("STAND_FAIL"); at != NULL && *at != '\0';) {
     const char *end = strchr(at, ',');
     if (strncmp(at, name, n) == 0 && at[n] == '=') return atoi(at + n + 1);
-    if (strncmp(at, name, n) == 0 && at[n] == '@' &&
-        atoi(at + n + 1) == count) {
+    bool is_it = strncmp(at, name, n) == 0 && at[n] == '@';
+    const char *plus = is_it ? strchr(at, '+') : NULL;
+    bool goes_on = plus != NULL && (end == NULL || plus < end);
+    int first = is_it ? atoi(at + n + 1) : 0;
+    if (is_it && (count == first || (goes_on && count > first))) {
       const char *equals = strchr(at, '=');
       return equals != NULL ? atoi(equals + 1) : 1;
     }
@@ -77,6 +85,16 @@ static int number(const char *variable, int otherwise) {
     int code_ = begin(name, bytes); \
     if (code_ != 0) return code_;  \
   } while (0)
+
+/* A launch, copy or fill: kept if its stream is being captured. */
+static int submit(const char *name, size_t bytes, const void *stream) {
+  char text[80];
+  stand_t *s = root();
+  bool is_kept = s->capturing != NULL && stream == s->capturing;
+  (void)snprintf(text, sizeof text, "%s%s", is_kept ? "captured." : "", name);
+  if (is_kept) s->captured++;
+  return begin(text, bytes);
+}
 
 static void *handle(void) {
   static char place[16];
@@ -196,8 +214,8 @@ int cuLaunchKernel(rcuda_func_t *function, unsigned gx, unsigned gy,
                    unsigned shared, rcuda_stream_t *stream, void **params,
                    void **extra) {
   (void)function, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz;
-  (void)shared, (void)stream, (void)params, (void)extra;
-  return begin("cuLaunchKernel", 0);
+  (void)shared, (void)params, (void)extra;
+  return submit("cuLaunchKernel", 0, stream);
 }
 #endif
 
@@ -249,16 +267,16 @@ int cuMemcpyDtoHAsync_v2(void *to, rcuda_ptr_t from, size_t bytes,
 
 int cuMemcpyDtoDAsync_v2(rcuda_ptr_t to, rcuda_ptr_t from, size_t bytes,
                          rcuda_stream_t *stream) {
-  (void)stream;
-  CALL("cuMemcpyDtoDAsync_v2", bytes);
+  int code = submit("cuMemcpyDtoDAsync_v2", bytes, stream);
+  if (code != 0) return code;
   memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
   return 0;
 }
 
 int cuMemsetD8Async(rcuda_ptr_t to, unsigned char byte, size_t bytes,
                     rcuda_stream_t *stream) {
-  (void)stream;
-  CALL("cuMemsetD8Async", bytes);
+  int code = submit("cuMemsetD8Async", bytes, stream);
+  if (code != 0) return code;
   memset((void *)(uintptr_t)to, byte, bytes);
   return 0;
 }
@@ -268,7 +286,7 @@ int cuMemsetD8Async(rcuda_ptr_t to, unsigned char byte, size_t bytes,
 int cuStreamCreate(rcuda_stream_t **out, unsigned flags) {
   (void)flags;
   CALL("cuStreamCreate", 0);
-  *out = handle();
+  *out = (rcuda_stream_t *)(uintptr_t)(0x1000 + 16 * ++root()->streams);
   return 0;
 }
 
@@ -314,13 +332,19 @@ int cuEventElapsedTime(float *out, rcuda_event_t *a, rcuda_event_t *b) {
 
 #ifndef STAND_WITHOUT_GRAPHS
 int cuStreamBeginCapture_v2(rcuda_stream_t *stream, int mode) {
-  (void)stream, (void)mode;
-  return begin("cuStreamBeginCapture_v2", 0);
+  CALL("cuStreamBeginCapture_v2", (size_t)mode);
+  root()->capturing = stream;
+  root()->captured = 0;
+  return 0;
 }
 
 int cuStreamEndCapture(rcuda_stream_t *stream, rcuda_graph_t **out) {
-  (void)stream;
-  CALL("cuStreamEndCapture", 0);
+  stand_t *s = root();
+  bool is_same = stream == s->capturing;
+  s->capturing = NULL;
+  s->graph_nodes = s->captured;
+  CALL("cuStreamEndCapture", (size_t)s->captured);
+  if (!is_same) return RCUDA_CAPTURE_UNMATCHED;
   *out = handle();
   return 0;
 }
@@ -335,7 +359,7 @@ int cuGraphInstantiateWithFlags(rcuda_exec_t **out, rcuda_graph_t *graph,
 
 int cuGraphLaunch(rcuda_exec_t *exec, rcuda_stream_t *stream) {
   (void)exec, (void)stream;
-  return begin("cuGraphLaunch", 0);
+  return begin("cuGraphLaunch", (size_t)root()->graph_nodes);
 }
 
 int cuGraphDestroy(rcuda_graph_t *graph) {
