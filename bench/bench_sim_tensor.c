@@ -2,9 +2,10 @@
  *
  * The bfloat16 GEMM kernels of tests/simgpu/kernels, by mma.sync with
  * ldmatrix, by wgmma with tiles from cp.async, and by wgmma with tiles from
- * tensor copies and specialised warps, 512 x 512 x 512 on one host thread; some elements of the product are checked against sums in double
- * precision before anything is timed. Figures are 2 M N K over the process's
- * own CPU time, best of the samples.
+ * tensor copies and specialised warps, 512 x 512 x 512 on one host thread;
+ * some elements of the product are checked against sums in double precision
+ * before anything is timed. Figures are 2 M N K over the process's own CPU
+ * time, best of the samples.
  *
  *   bench_sim_tensor [SAMPLES [HOST [ROW]]]
  *

@@ -100,12 +100,28 @@ bool sim_wgmma_touch(sim_warp_t *w, const sim_ins_t *ins);
 bool sim_wgmma_touched(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
                        uint32_t lane, uint32_t offset, uint32_t bytes);
 
-/* The descriptor's matrix of the given rows (of M or N): 32 bytes of K for
-   each, from storage, and whether each row is wholly defined. Bytes outside
-   shared memory read as poison. */
+/* -- operands in shared memory, wgmma_operands.c -- */
+
+sim_matrix_t sim_wgmma_matrix(uint64_t descriptor, bool is_mn);
+/* Offset of a piece. A matrix of R rows (of M or N), each of 32 bytes along K,
+   is 2 R pieces of 16 bytes: of a row if K runs fastest (piece n: row n / 2,
+   half n % 2), else of eight rows at one k (rows 8 (n / 16) on, k n % 16). */
+uint32_t sim_wgmma_piece(const sim_matrix_t *m, uint32_t n);
+/* The given rows, 32 bytes each, and whether each is wholly defined. Bytes
+   outside shared memory read as poison. */
 void sim_wgmma_read(const sim_cta_t *cta, const sim_matrix_t *m,
                     uint32_t first, uint32_t rows, uint8_t *out,
                     bool *is_undefined);
-sim_matrix_t sim_wgmma_matrix(uint64_t descriptor, bool is_mn);
+/* Judges bounds, and order after the writes, of the pieces of some rows. The
+   first warp looks at every piece and leaves in *writers whom the others,
+   too, must have heard of. False if the launch ended. */
+bool sim_wgmma_judge(sim_warp_t *w, const sim_ins_t *ins,
+                     const sim_matrix_t *m, char name, uint32_t first,
+                     uint32_t rows, bool is_first, sim_writers_t *writers);
+/* The matrices in shared memory of an entry, one or two; how many. */
+uint32_t sim_wgmma_matrices(const sim_wgmma_t *op, sim_matrix_t out[2],
+                            uint32_t rows[2]);
+/* Their words are in use, or no longer. */
+void sim_wgmma_mark(sim_cta_t *cta, const sim_wgmma_t *op, bool is_used);
 
 #endif
