@@ -331,11 +331,12 @@ bool sim_wgmma_issue(sim_warp_t *w, sim_group_t *g, const sim_ins_t *ins,
     sim_writers_t own;
     sim_matrix_t m =
         sim_wgmma_matrix(a, (ins->imm & SIM_WGMMA_TRANS_A) != 0);
-    if (!sim_wgmma_judge(w, ins, &m, 'A', 16 * me, 16, true, &own)) return false;
+    if (!sim_wgmma_judge(w, ins, &m, 'A', 16 * me, 16, true, &own))
+      return false;
   }
   sim_matrix_t m = sim_wgmma_matrix(b, (ins->imm & SIM_WGMMA_TRANS_B) != 0);
   if (!sim_wgmma_judge(w, ins, &m, 'B', 0, n, is_first,
-                    &g->ops[at].writers)) return false;
+                       &g->ops[at].writers)) return false;
   mark_pending(g, w, ins);
   sim_tensor_count(w->worker, (ptx_type_t)ins->type2,
                    (uint64_t)2 * 16 * n * SIM_WGMMA_K(ins->imm));
@@ -365,7 +366,8 @@ static void retire(sim_group_t *g, uint32_t target) {
   uint32_t gone = 0;
   while (gone < g->count && g->ops[gone].group < target)
     sim_wgmma_mark(g->cta, &g->ops[gone++], false);
-  for (uint32_t n = gone; n < g->count; n++) sim_wgmma_mark(g->cta, &g->ops[n], true);
+  for (uint32_t n = gone; n < g->count; n++)
+    sim_wgmma_mark(g->cta, &g->ops[n], true);
   g->count -= gone;
   g->base += gone;
   memmove(g->ops, g->ops + gone, g->count * sizeof *g->ops);
