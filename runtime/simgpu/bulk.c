@@ -5,6 +5,7 @@
 #include "runtime/cuda/cuda_types.h"
 #include "runtime/simgpu/count.h"
 #include "runtime/simgpu/grid.h"
+#include "runtime/simgpu/sectors.h"
 
 #include <stdlib.h>
 
@@ -80,6 +81,16 @@ static void count_range(const sim_copy_t *c, uint64_t address,
   n[SIM_COUNTER_GLOBAL_SECTORS_IDEAL] += (bytes + 31) / 32;
 }
 
+/* What the copy does to the sectors of the launch. */
+static bool touch_range(const sim_copy_t *c, sim_alloc_t *a, uint64_t address,
+                        uint64_t bytes) {
+  unsigned flags = c->kind != SIM_COPY_STORE ? SIM_TOUCH_READ
+                   : c->apply ? SIM_TOUCH_WRITE | SIM_TOUCH_ATOMIC
+                              : SIM_TOUCH_WRITE;
+  return !bytes || !c->warp->cta->launch->uses_sectors ||
+         sim_sectors_run(c->warp, c->ins, a, address, bytes, flags, c->lane);
+}
+
 /* The global side must lie in memory that may be used. */
 static bool judge_global(const sim_copy_t *c) {
   bool is_write = c->kind == SIM_COPY_STORE;
@@ -91,7 +102,7 @@ static bool judge_global(const sim_copy_t *c) {
         !alloc)
       return false;
     count_range(c, c->global, c->bytes, is_write);
-    return true;
+    return touch_range(c, alloc, c->global, c->bytes);
   }
   row_t r;
   first_row(c, &r);
@@ -104,6 +115,7 @@ static bool judge_global(const sim_copy_t *c) {
         !alloc)
       return false;
     count_range(c, address, bytes, is_write);
+    if (!touch_range(c, alloc, address, bytes)) return false;
   } while (next_row(c, &r));
   return true;
 }

@@ -5,6 +5,7 @@
 #include "runtime/simgpu/async.h"
 #include "runtime/simgpu/x_list.h"
 #include "runtime/simgpu/x_mem.h"
+#include "runtime/simgpu/sectors.h"
 
 /* Bytes that each lane reads; false if the launch must end. */
 static bool source_bytes(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
@@ -71,6 +72,10 @@ SIM_DEF(cp_async) {
       if (!op->alloc[l]) continue;
       op->offset[l] = src[l] - op->alloc[l]->address;
       sim_count_global(w->worker, 1u << l, src, bytes[l], false);
+      if (cta->launch->uses_sectors &&
+          !sim_sectors_run(w, i, op->alloc[l], src[l], bytes[l],
+                           SIM_TOUCH_READ, l))
+        return NULL;
     }
     op->dst[l] = (uint32_t)to.offset[l];
     op->group[l] = w->queue->commits[l];

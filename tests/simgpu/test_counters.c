@@ -266,6 +266,35 @@ static void cache(void **state) {
   assert_int_equal(lab.simgpu_configure("l2:wave"), 0);
 }
 
+/* Bulk copies: bytes, sectors and what the cache fetches, once a block. */
+static void bulk(void **state) {
+  (void)state;
+  static const char text[] =
+      HEAD ".reg .pred %w; .reg .b32 %m; .shared .align 8 .b8 bar[8];\n"
+           "mov.u32 %m, bar; setp.eq.u32 %p, %r1, 0;\n"
+           "@%p mbarrier.init.shared::cta.b64 [%m], 1; bar.sync 0;\n"
+           "@%p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], 4096;\n"
+           "@%p cp.async.bulk.shared::cluster.global"
+           ".mbarrier::complete_tx::bytes [%r2], [%d1+16], 4096, [%m];\n"
+           "W: mbarrier.try_wait.parity.shared::cta.b64 %w, [%m], 0;\n"
+           "@!%w bra W; mov.u32 %r4, %ctaid.x; mul.wide.u32 %d3, %r4, 1024;\n"
+           "add.s64 %d3, %d2, %d3;\n"
+           "@%p cp.async.bulk.global.shared::cta.bulk_group [%d3], [%r2],"
+           " 1024;\n@%p cp.async.bulk.commit_group;\n"
+           "@%p cp.async.bulk.wait_group 0; ret; }";
+  fresh();
+  run(text, 3, 32);
+  expect("global.requests", 3 * 2, text);
+  expect("global.bytes_read", 3 * 4096, text);
+  expect("global.bytes_written", 3 * 1024, text);
+  expect("global.sectors", 3 * (129 + 32), text);
+  expect("global.unique_read", 129 * 32, text);
+  expect("global.unique_written", 3 * 1024, text);
+  expect("hbm.model_read", 129 * 32, text);
+  expect("hbm.model_written", 3 * 1024, text);
+  expect("async.bytes", 3 * (4096 + 1024), text);
+}
+
 /* By source line: each block's three lines, and a loop of five turns. */
 static void lines(void **state) {
   (void)state;
@@ -335,6 +364,6 @@ int main(void) {
       cmocka_unit_test(global_patterns), cmocka_unit_test(shared_patterns),
       cmocka_unit_test(loops),           cmocka_unit_test(classes),
       cmocka_unit_test(cache),           cmocka_unit_test(occupancy),
-      cmocka_unit_test(lines)};
+      cmocka_unit_test(bulk),            cmocka_unit_test(lines)};
   return cmocka_run_group_tests_name("simgpu.counters", tests, setup, NULL);
 }
