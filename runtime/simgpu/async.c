@@ -3,6 +3,7 @@
 #include "runtime/simgpu/async.h"
 
 #include "runtime/simgpu/grid.h"
+#include "runtime/simgpu/sectors.h"
 #include "runtime/simgpu/wgmma.h"
 
 #include <stdlib.h>
@@ -359,7 +360,7 @@ bool sim_async_place(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
 
 bool sim_async_global_place(sim_warp_t *w, const sim_ins_t *ins,
                             uint32_t lane, uint64_t address, uint64_t bytes,
-                            uint32_t align, bool is_write,
+                            uint32_t align, char kind,
                             sim_alloc_t **alloc) {
   const sim_launch_t *launch = w->cta->launch;
   uint32_t shown = bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
@@ -387,13 +388,16 @@ bool sim_async_global_place(sim_warp_t *w, const sim_ins_t *ins,
     return sim_find(w, ins, SIM_CHECK_MEM_PEER, lane, PTX_SPACE_GLOBAL,
                     address, shown,
                     "belongs to device %u, which is no peer", a->device);
-  if (is_write && a->is_read_only)
+  if ((kind == 'w' || kind == 'a') && a->is_read_only)
     return sim_find(w, ins, SIM_CHECK_MEM_READONLY, lane, PTX_SPACE_GLOBAL,
                     address, shown, "is read-only");
   *alloc = a;
+  if (kind == 'm') return true;
   if (launch->is_tracking)
-    sim_touch(a, address - a->address, bytes, is_write ? 'w' : 'r');
-  return true;
+    sim_touch(a, address - a->address, bytes, kind);
+  return !launch->uses_sectors ||
+         sim_sectors_run(w, ins, a, address, bytes,
+                         sim_touch_flags(ins, kind), lane);
 }
 
 bool sim_async_access(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,

@@ -170,10 +170,11 @@ void sim_async_fence(sim_warp_t *w);
 bool sim_async_place(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
                      uint64_t address, uint32_t bytes, uint32_t align,
                      bool is_generic, sim_cta_t **cta, uint32_t *offset);
-/* The same for global memory: its allocation. */
+/* The same for global memory: its allocation. kind: 'r', 'w', 'a' for a
+   reduction, 'm' for a tensor map, whose reading is not counted. */
 bool sim_async_global_place(sim_warp_t *w, const sim_ins_t *ins,
                             uint32_t lane, uint64_t address, uint64_t bytes,
-                            uint32_t align, bool is_write,
+                            uint32_t align, char kind,
                             sim_alloc_t **alloc);
 
 void sim_marks_set(sim_cta_t *cta, uint32_t offset, uint32_t bytes,

@@ -94,11 +94,12 @@ static bool touch_range(const sim_copy_t *c, sim_alloc_t *a, uint64_t address,
 /* The global side must lie in memory that may be used. */
 static bool judge_global(const sim_copy_t *c) {
   bool is_write = c->kind == SIM_COPY_STORE;
+  char kind = !is_write ? 'r' : c->apply ? 'a' : 'w';
   sim_alloc_t *alloc;
   c->warp->worker->counters[SIM_COUNTER_GLOBAL_REQUESTS]++;
   if (!c->is_tensor) {
     if (!sim_async_global_place(c->warp, c->ins, c->lane, c->global,
-                                c->bytes, 16, is_write, &alloc) ||
+                                c->bytes, 16, kind, &alloc) ||
         !alloc)
       return false;
     count_range(c, c->global, c->bytes, is_write);
@@ -111,7 +112,7 @@ static bool judge_global(const sim_copy_t *c) {
     uint64_t bytes = (uint64_t)(r.high - r.low) * c->map.bytes;
     uint64_t address = r.address + (uint64_t)r.low * c->map.bytes;
     if (!sim_async_global_place(c->warp, c->ins, c->lane, address, bytes, 1,
-                                is_write, &alloc) ||
+                                kind, &alloc) ||
         !alloc)
       return false;
     count_range(c, address, bytes, is_write);

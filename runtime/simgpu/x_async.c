@@ -66,7 +66,7 @@ SIM_DEF(cp_async) {
       op->offset[l] = from.offset[k] +
                       (joint && !from.is_same ? (uint64_t)(l - k) * size : 0);
     } else if (bytes[l]) {
-      if (!sim_async_global_place(w, i, l, src[l], bytes[l], size, false,
+      if (!sim_async_global_place(w, i, l, src[l], bytes[l], size, 'r',
                                   &op->alloc[l]))
         return NULL;
       if (!op->alloc[l]) continue;

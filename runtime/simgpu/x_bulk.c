@@ -133,7 +133,7 @@ static bool tensor(sim_warp_t *w, const sim_ins_t *i, uint32_t l) {
   c.kind = stores ? SIM_COPY_STORE : SIM_COPY_LOAD;
   c.is_tensor = true;
   c.map_address = sim_item_address(w, i, 0, l);
-  if (!sim_async_global_place(w, i, l, c.map_address, 128, 64, false, &alloc))
+  if (!sim_async_global_place(w, i, l, c.map_address, 128, 64, 'm', &alloc))
     return false;
   if (!alloc) return true;
   memcpy(c.map_bytes, alloc->host + (c.map_address - alloc->address), 128);

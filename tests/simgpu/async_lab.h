@@ -12,7 +12,7 @@
 /* Parameters: in, out (64 KiB each); shared memory s with 1024-byte
    alignment, mbarriers at b. */
 #define ASYNC_HEAD                                                            \
-  PTX_HEAD("sm_90a") ASYNC_ENTRY
+  ".version 8.6\n.target sm_90a\n.address_size 64\n" ASYNC_ENTRY
 #define ASYNC_HEAD80 PTX_HEAD("sm_80") ASYNC_ENTRY
 #define ASYNC_ENTRY                                                           \
   ".visible .entry k(.param .u64 pin, .param .u64 pout,\n"                    \

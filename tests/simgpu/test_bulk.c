@@ -408,6 +408,49 @@ static void between(void **state) {
   async_run(&lab, clusters, sizeof clusters / sizeof *clusters, NULL);
 }
 
+/* Blocks that store to one place; reductions may meet there. */
+static void blocks(void **state) {
+  (void)state;
+  static const struct {
+    const char *op;
+    bool same, is_race;
+  } rows[] = {{"cp.async.bulk.global.shared::cta.bulk_group", false, false},
+              {"cp.async.bulk.global.shared::cta.bulk_group", true, true},
+              {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32",
+               true, false}};
+  char text[8192], report[4096];
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+    snprintf(text, sizeof text,
+             "%s" "mul.lo.u32 %%r6, %%r1, 7;\n"
+             "st.shared.v4.u32 [%%r3], {%%r1, %%r6, %%r1, %%r6};\n"
+             "mov.u32 %%r4, %%ctaid.x; mul.wide.u32 %%d7, %%r4, %d;\n"
+             "add.s64 %%d2, %%d2, %%d7; fence.proxy.async; bar.sync 0;\n"
+             "@%%t %s [%%d2], [%%r2], 1024;\n" "%s%s ret; }",
+             ASYNC_HEAD, rows[k].same ? 0 : 1024, rows[k].op, COMMIT, DONE);
+    lab_renew(&lab);
+    uint64_t in = lab_alloc(&lab, 64), out = lab_alloc(&lab, 4096);
+    uint8_t map[128] = {0};
+    uint32_t have[256];
+    lab.cuMemsetD8_v2(out, 0, 4096);
+    void *params[] = {&in, &out, map};
+    int code = lab_launch(&lab, lab_func(&lab, lab_load(&lab, text), "k"), 4,
+                          64, 0, params);
+    lab_report(&lab, report, sizeof report);
+    if (rows[k].is_race) {
+      if (code != 719 || !strstr(report, "\"race.global\""))
+        fail_msg("%s: %d %s", rows[k].op, code, report);
+      continue;
+    }
+    if (code) fail_msg("%s: %d %s", rows[k].op, code, report);
+    assert_int_equal(lab_counter(&lab, "global.unique_written"),
+                     rows[k].same ? 1024 : 4096);
+    lab_copy_out(&lab, have, out, sizeof have);
+    for (uint32_t i = 0; i < 256; i++)
+      assert_int_equal(have[i],
+                       (i % 2 ? i / 4 * 7 : i / 4) * (rows[k].same ? 4 : 1));
+  }
+}
+
 /* -- every reduction, element by element -- */
 
 /* 0 to 16 as f16, and as bfloat16 */
@@ -599,6 +642,7 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(copies),
                                      cmocka_unit_test(between),
+                                     cmocka_unit_test(blocks),
                                      cmocka_unit_test(reductions),
                                      cmocka_unit_test(hints),
                                      cmocka_unit_test(counted)};
