@@ -534,8 +534,35 @@ static uint64_t reduced(const char *op, kind_t kind, unsigned bytes,
   return op[0] == 'a' ? old & b : op[0] == 'o' ? old | b : old ^ b;
 }
 
-static void one_reduction(size_t k, bool in_shared) {
-  static char text[8192];
+#define SHOW_WHOLE                                                            \
+  WAIT("0", "0")                                                              \
+  "ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r3+1024];\n"                      \
+  "st.global.v4.u32 [%d7], {%r4, %r5, %r6, %r7};\n"
+
+/* Where the result lies, and who brings the operands. */
+typedef enum how_t { TO_GLOBAL, TO_SHARED, BY_THREADS } how_t;
+
+/* red.async: each thread the elements of its 16 bytes. */
+static void by_threads(char *out, size_t bytes, const char *op,
+                       unsigned width) {
+  static const char *const values[] = {"%r4", "%r5", "%r6", "%r7", "%d8",
+                                       "%d9"};
+  size_t n = (size_t)snprintf(
+      out, bytes,
+      "@%%t mbarrier.arrive.expect_tx.shared::cta.b64 _, [%%r10], 1024;\n"
+      "ld.global.v4.u32 {%%r4, %%r5, %%r6, %%r7}, [%%d6];\n"
+      "mov.b64 %%d8, {%%r4, %%r5}; mov.b64 %%d9, {%%r6, %%r7};\n");
+  for (unsigned e = 0; e < 16 / width; e++)
+    n += (size_t)snprintf(
+        out + n, bytes - n,
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::"
+        "bytes.%s [%%r3+%u], %s, [%%r10];\n",
+        op, 1024 + e * width, values[width == 8 ? 4 + e : e]);
+}
+
+static void one_reduction(size_t k, how_t how) {
+  static char text[8192], threads[2048];
+  bool in_shared = how != TO_GLOBAL;
   char report[4096];
   uint8_t in[2048], out[1024], map[128] = {0};
   uint64_t state = k + 5;
@@ -544,6 +571,7 @@ static void one_reduction(size_t k, bool in_shared) {
     uint64_t v = make(&state, reduces[k].kind, bytes);
     memcpy(in + e, &v, bytes);
   }
+  by_threads(threads, sizeof threads, reduces[k].op, bytes);
   /* shared memory of the own CTA is a place in the cluster, too */
   snprintf(text, sizeof text,
            "%s" /* the second KiB is where the first one is added */
@@ -555,15 +583,15 @@ static void one_reduction(size_t k, bool in_shared) {
            "st.shared.v4.u32 [%%r3+1024], {%%r4, %%r5, %%r6, %%r7};\n"
            "%s fence.proxy.async; bar.sync 0;\n%s%s%s ret; }",
            ASYNC_HEAD, INIT("0", "1"),
-           in_shared ? EXPECT("0", "1024")
+           how == BY_THREADS ? threads
+           : in_shared ? EXPECT("0", "1024")
                        "@%t cp.reduce.async.bulk.shared::cluster.shared::cta."
                        "mbarrier::complete_tx::bytes."
                      : "@%t cp.reduce.async.bulk.global.shared::cta."
                        "bulk_group.",
-           reduces[k].op,
-           in_shared ? " [%r2+1024], [%r2], 1024, [%r10];\n" WAIT("0", "0")
-                       "ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r3+1024];\n"
-                       "st.global.v4.u32 [%d7], {%r4, %r5, %r6, %r7};\n"
+           how == BY_THREADS ? "" : reduces[k].op,
+           how == BY_THREADS ? SHOW_WHOLE
+           : in_shared ? " [%r2+1024], [%r2], 1024, [%r10];\n" SHOW_WHOLE
                      : " [%d2], [%r2], 1024;\n" COMMIT DONE);
   lab_renew(&lab);
   uint64_t pin = lab_copy_in(&lab, in, sizeof in);
@@ -591,11 +619,13 @@ static void one_reduction(size_t k, bool in_shared) {
 static void reductions(void **state) {
   (void)state;
   for (size_t k = 0; k < sizeof reduces / sizeof *reduces; k++) {
-    one_reduction(k, false);
+    one_reduction(k, TO_GLOBAL);
     /* integers of 32 bits, and add.u64 */
     if (reduces[k].kind <= S &&
-        (reduces[k].bytes == 4 || strcmp(reduces[k].op, "add.u64") == 0))
-      one_reduction(k, true);
+        (reduces[k].bytes == 4 || strcmp(reduces[k].op, "add.u64") == 0)) {
+      one_reduction(k, TO_SHARED);
+      one_reduction(k, BY_THREADS);
+    }
   }
 }
 

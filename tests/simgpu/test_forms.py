@@ -15,14 +15,6 @@ LIBRARY = os.path.join(BUILD, "libtdsl_simgpu.so")
 # Texts that are damaged at random prove nothing about a form.
 NOT_COUNTED = ("simgpu_hostile",)
 
-# Forms that no test uses yet; a row that gets one leaves here.
-OWED = {
-    "red (u32|s32) async shared::cluster mbarrier::complete_tx::bytes "
-    "min|max",
-    "red (u32) async shared::cluster mbarrier::complete_tx::bytes inc|dec",
-    "red (b32) async shared::cluster mbarrier::complete_tx::bytes and|or|xor",
-}
-
 
 def all_forms():
     """Every row, as the library writes it."""
@@ -59,10 +51,7 @@ def main():
     if len(forms) < 300:
         print("only %d forms" % len(forms))
         sys.exit(1)
-    stale = sorted(OWED & used) + sorted(OWED - set(forms))
-    if stale:
-        print("no longer owed:\n  " + "\n  ".join(stale))
-    missing = [f for f in forms if f not in used and f not in OWED]
+    missing = [f for f in forms if f not in used]
     if missing and skipped:
         print("needs nvrtc for %d forms" % len(missing))
         sys.exit(77)
