@@ -213,8 +213,8 @@ bool kir_verify(td_task_t *, const kir_kernel_t *, const char *stage,
 /* Runs one kernel.  buffers[i] is the storage of params[i] in its dtype;
  * scalars parallel to dims.  checks: every load and store is tested against
  * the buffer's dims and reads of undefined scratch are reported (R10).
- * Block iterations run forwards, or backwards if `reversed` (no answer may
- * change).  False after diagnostics. */
+ * Block iterations and warps run forwards, or backwards if `reversed` (no
+ * answer may change).  False after diagnostics. */
 bool kir_interpret(td_task_t *, const kir_kernel_t *, void *const *buffers,
                    const int64_t *scalars, bool checks, bool reversed);
 

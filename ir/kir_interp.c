@@ -20,6 +20,12 @@ void kir_run_warp(kir_machine_t *m, const kir_step_t *s) {
   m->warp = (int16_t)*(const int64_t *)s->a;
 }
 
+void kir_run_next_warp(kir_machine_t *m, const kir_step_t *s) {
+  int64_t *var = s->out;
+  *var += s->number;
+  if (*var >= 0 && *var < (int64_t)s->n) m->pc = s->jump;
+}
+
 void kir_run_barrier(kir_machine_t *m, const kir_step_t *s) {
   (void)s;
   m->phase++;
@@ -96,7 +102,8 @@ bool kir_interpret(td_task_t *task, const kir_kernel_t *kernel,
                   .arena = &arena,
                   .kernel = kernel,
                   .scalars = scalars,
-                  .checks = checks};
+                  .checks = checks,
+                  .reversed = reversed};
   nest_t nest = {0};
   td_map_init(&c.constants, &arena);
   td_map_init(&c.wide_constants, &arena);

@@ -101,7 +101,7 @@ typedef struct kir_code {
   td_arena_t *arena;
   const kir_kernel_t *kernel;
   const int64_t *scalars;
-  bool checks;
+  bool checks, reversed;
   TD_VEC(kir_step_t) steps;
   TD_VEC(unsigned char *) slots; /* temporaries, taken and given back */
   size_t slots_used;
@@ -158,6 +158,8 @@ void kir_run_enter(kir_machine_t *, const kir_step_t *);
 void kir_run_next(kir_machine_t *, const kir_step_t *);
 /* The warp that runs from here on is number *a. */
 void kir_run_warp(kir_machine_t *, const kir_step_t *);
+/* out += number; to `jump` if there is a warp of this number among n. */
+void kir_run_next_warp(kir_machine_t *, const kir_step_t *);
 void kir_run_barrier(kir_machine_t *, const kir_step_t *);
 void kir_run_jump(kir_machine_t *, const kir_step_t *);
 void kir_run_jump_unless(kir_machine_t *, const kir_step_t *);

@@ -476,9 +476,33 @@ static kir_value_t eval(kir_code_t *c, const kir_expr_t *root) {
 
 /* ---- statements -----------------------------------------------------------*/
 
-/* Serial, unrolled and warp loops alike: in order, one after the other.
+/* One warp after the other, or backwards. */
+static void warp_loop(kir_code_t *c, const kir_stmt_t *s) {
+  int64_t *var = kir_code_register(c, false);
+  kir_expr_t first = {.op = KIR_X_CONST, .type = TDSL_DTYPE_I64};
+  first.u.i64 = c->reversed ? s->hi->u.i64 - 1 : 0;
+  kir_code_emit(c, (kir_step_t){.run = kir_copy_fn(KIR_REP_I),
+                                .n = 1,
+                                .out = var,
+                                .a = constant(c, &first)});
+  c->vars[s->var->id] = (kir_value_t){var, false};
+  uint32_t start =
+      kir_code_emit(c, (kir_step_t){.run = kir_run_warp, .a = var});
+  kir_code_block(c, &s->body);
+  kir_code_emit(c, (kir_step_t){.run = kir_run_next_warp,
+                                .out = var,
+                                .n = (uint32_t)s->hi->u.i64,
+                                .number = c->reversed ? -1 : 1,
+                                .jump = start});
+}
+
+/* Serial and unrolled loops alike: in order, one after the other.
  * The bound is read once, since the body may store to what it came from. */
 static void counted_loop(kir_code_t *c, const kir_stmt_t *s) {
+  if (s->loop == KIR_LOOP_WARP) {
+    warp_loop(c, s);
+    return;
+  }
   int64_t *var = kir_code_register(c, false);
   void *hi = kir_code_register(c, false);
   size_t mark = c->slots_used;
@@ -492,10 +516,6 @@ static void counted_loop(kir_code_t *c, const kir_stmt_t *s) {
       c, (kir_step_t){.run = kir_run_enter, .out = var, .a = lo, .b = hi});
   c->slots_used = mark;
   c->vars[s->var->id] = (kir_value_t){var, false};
-  bool is_warp = s->loop == KIR_LOOP_WARP;
-  if (is_warp) {
-    kir_code_emit(c, (kir_step_t){.run = kir_run_warp, .a = var});
-  }
   kir_code_block(c, &s->body);
   kir_code_emit(c, (kir_step_t){.run = kir_run_next,
                                 .out = var,

@@ -13,6 +13,7 @@
 static const pipe_way_t ways[] = {
     {.label = "cpu, 3 threads", .threads = 3},
     {.label = "kir", .is_kir = true},
+    {.label = "kir, gpu", .is_kir = true, .target = "sm_80"},
     {.label = "cpu, passes off", .off = PIPE_ALL_OFF},
     {.label = "cpu, serial", .serial = true},
     {.label = "kir, serial, v3", .serial = true, .is_kir = true,
@@ -24,7 +25,7 @@ static const pipe_way_t ways[] = {
     {.label = "kir, no dead", .off = "eliminate-dead", .is_kir = true},
     {.label = "cpu, no safe loads", .off = "mark-safe-loads"},
 };
-enum { WAYS = sizeof ways / sizeof ways[0], FEW_WAYS = 9, LEAST_WAYS = 4 };
+enum { WAYS = sizeof ways / sizeof ways[0], FEW_WAYS = 10, LEAST_WAYS = 5 };
 
 /* ---- one program -------------------------------------------------------- */
 
@@ -269,6 +270,7 @@ GROUP(loops)
 static const pipe_way_t case_ways[] = {
     {.label = "cpu"},
     {.label = "kir", .is_kir = true},
+    {.label = "kir, gpu", .is_kir = true, .target = "sm_90a"},
     {.label = "cpu, passes off, v2", .target = "x86-64-v2",
      .off = PIPE_ALL_OFF},
     {.label = "kir, passes off, separate", .is_kir = true,
