@@ -1,6 +1,7 @@
 /* f32 and f64 arithmetic, comparisons and approximate functions. NaN results
    are canonical. Without qualifiers a handler is one plain loop; rounding
    modes, .ftz and .sat take slower ones. */
+#include "runtime/simgpu/grid.h"
 #include "runtime/simgpu/sfu.h"
 #include "runtime/simgpu/x.h"
 
@@ -30,11 +31,86 @@ static inline uint32_t finish(float x, uint32_t mods) {
   return canonical(x);
 }
 
+/* Approximate functions, by how far hardware may be from the true value. */
+typedef enum bound_t {
+  BOUND_NONE, /* a rounded operation */
+  BOUND_RCP,
+  BOUND_SQRT,
+  BOUND_RSQRT,
+  BOUND_DIV,
+  BOUND_EX2,
+  BOUND_LG2,
+  BOUND_SIN,
+  BOUND_COS,
+  BOUND_TANH
+} bound_t;
+
+/* The true value of an approximate function and its documented bound; a bound
+   of 0 where none is promised, or the value is a special one. Where the
+   rounded result stands for the true value, the bound is smaller by that. */
+static double true_value(bound_t which, float a, float b, float result,
+                         double *bound) {
+  double x = (double)a, r = (double)result, size = r < 0 ? -r : r;
+  uint32_t e = sim_bits_f32(result) >> 23 & 0xFF;
+  /* one unit in the last place */
+  double ulp = sim_as_f64((uint64_t)(e + 1023 - 127 - 23) << 52);
+  double large = x < 0 ? -x : x;
+  *bound = 0;
+  if (e == 0 || e == 0xFF) return r;
+  switch (which) {
+  case BOUND_RCP: *bound = ulp; return 1 / x;
+  case BOUND_SQRT: *bound = size * 0x1p-23; return sqrt(x);
+  case BOUND_RSQRT: *bound = size * 0x1.11p-23; return 1 / sqrt(x);
+  case BOUND_DIV: *bound = 2 * ulp; return x / (double)b;
+  case BOUND_EX2:
+    *bound = x == 0 ? 0 : 2 * ulp;
+    return large < 200 ? sim_exp2(x) : r;
+  case BOUND_LG2:
+    *bound = x > 0.5 && x < 2 ? 0x1.b8p-23 : size * 0x1.7p-23;
+    return r;
+  case BOUND_SIN:
+  case BOUND_COS:
+    *bound = x == 0 || large > 314.15 ? 0
+             : large > 6.2831         ? 0x1.3ap-15
+                                      : 0x1.58p-21;
+    return r;
+  case BOUND_TANH: *bound = size * 0x1.ff8p-12; return r;
+  default: return r;
+  }
+}
+
+/* Moves results to the edge of what is promised, up or down by the seed. */
+static void perturb(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                    bound_t which, const float a[32], const float b[32]) {
+  /* the rounded forms share these handlers */
+  if (which == BOUND_DIV ? i->cls != SIM_CLASS_SFU
+                         : !(i->mods & SIM_MOD_APPROX))
+    return;
+  sim_f32 *d = (sim_f32 *)(void *)(w->r + i->d);
+  uint64_t state =
+      w->cta->launch->options->seed * UINT64_C(0x9E3779B97F4A7C15) +
+      w->cta->linear * 1315423911u + w->id * 2654435761u + ++w->tensor_serial;
+  uint64_t up = sim_random(&state);
+  for (uint32_t l = 0; l < 32; l++) {
+    double bound, at = true_value(which, a[l], b[l], d[l], &bound);
+    if (!SIM_BIT(m) || bound == 0) continue;
+    double want = up >> l & 1 ? at + bound : at - bound;
+    float f = (float)want;
+    /* rounding must not carry it over the edge */
+    double over = up >> l & 1 ? (double)f - want : want - (double)f;
+    uint32_t bits = sim_bits_f32(f);
+    bool grows = (up >> l & 1) != (bits >> 31); /* away from zero */
+    if (over > 0) f = sim_as_f32(grows ? bits - 1 : bits + 1);
+    if (f - f == 0) d[l] = f;
+  }
+}
+
 /* Qualifiers that need the lane-by-lane path. */
 #define SLOW (SIM_MOD_SAT | SIM_ROUND_MASK)
 
 /* plain: to nearest; exact: in `mode`. */
-#define FLOAT(name, plain, exact)                                             \
+#define FLOAT(name, plain, exact) APPROX(name, BOUND_NONE, plain, exact)
+#define APPROX(name, bound, plain, exact)                                     \
   static inline float name##_plain(float a, float b, float c) {               \
     (void)a, (void)b, (void)c;                                                \
     return plain;                                                             \
@@ -51,6 +127,13 @@ static inline uint32_t finish(float x, uint32_t mods) {
     const sim_f32 *c = (const sim_f32 *)(const void *)(w->r + i->c);          \
     uint32_t mods = i->mods;                                                  \
     sim_round_t mode = (sim_round_t)(mods & SIM_ROUND_MASK);                  \
+    float was_a[32], was_b[32];                                               \
+    bool moves = (bound) != BOUND_NONE &&                                     \
+                 w->cta->launch->options->arith == SIM_ARITH_PERTURBED;       \
+    if (moves) {                                                              \
+      memcpy(was_a, a, sizeof was_a);                                         \
+      memcpy(was_b, b, sizeof was_b);                                         \
+    }                                                                         \
     if (!(mods & (SLOW | SIM_MOD_FTZ))) {                                     \
       SIM_STORE(uint32_t, d, canonical(name##_plain(a[l], b[l], c[l])));      \
     } else if (!(mods & SLOW)) {                                              \
@@ -67,6 +150,7 @@ static inline uint32_t finish(float x, uint32_t mods) {
                       mods);                                                  \
       }                                                                       \
     }                                                                         \
+    if (moves) perturb(w, i, m, (bound), was_a, was_b);                       \
     return i + 1;                                                             \
   }
 
@@ -89,14 +173,14 @@ FLOAT(add_f32, a + b, sim_add_f32(a, b, mode))
 FLOAT(sub_f32, a - b, sim_add_f32(a, -b, mode))
 FLOAT(mul_f32, a *b, sim_mul_f32(a, b, mode))
 FLOAT(fma_f32, fma_nearest(a, b, c), sim_fma_f32(a, b, c, mode))
-FLOAT(rcp_f32, 1.0f / a, sim_div_f32(1.0f, a, mode))
-FLOAT(sqrt_f32, sqrtf(a), sim_sqrt_f32(a, mode))
-FLOAT(rsqrt_f32, (float)(1.0 / sqrt((double)a)), 0.0f)
-FLOAT(div_f32, a / b, sim_div_f32(a, b, mode))
-FLOAT(div_fast_f32, div_approx(a, b), 0.0f)
-FLOAT(sin_f32, sim_sin(a), 0.0f)
-FLOAT(cos_f32, sim_cos(a), 0.0f)
-FLOAT(tanh_f32, sim_tanh(a), 0.0f)
+APPROX(rcp_f32, BOUND_RCP, 1.0f / a, sim_div_f32(1.0f, a, mode))
+APPROX(sqrt_f32, BOUND_SQRT, sqrtf(a), sim_sqrt_f32(a, mode))
+APPROX(rsqrt_f32, BOUND_RSQRT, (float)(1.0 / sqrt((double)a)), 0.0f)
+APPROX(div_f32, BOUND_DIV, a / b, sim_div_f32(a, b, mode))
+APPROX(div_fast_f32, BOUND_DIV, div_approx(a, b), 0.0f)
+APPROX(sin_f32, BOUND_SIN, sim_sin(a), 0.0f)
+APPROX(cos_f32, BOUND_COS, sim_cos(a), 0.0f)
+APPROX(tanh_f32, BOUND_TANH, sim_tanh(a), 0.0f)
 
 static inline float ex2(float x) {
   /* beyond these ends every f32 result is 0 or infinity */
@@ -104,7 +188,7 @@ static inline float ex2(float x) {
   t = t > 200.0 ? 200.0 : t < -200.0 ? -200.0 : t;
   return x != x ? x : (float)sim_exp2(t);
 }
-FLOAT(ex2_f32, ex2(a), 0.0f)
+APPROX(ex2_f32, BOUND_EX2, ex2(a), 0.0f)
 
 static inline float lg2(float x) {
   double v = sim_log2((double)x > 0 ? (double)x : 1.0);
@@ -113,7 +197,7 @@ static inline float lg2(float x) {
   r = x < 0 ? sim_as_f32(SIM_NAN_F32) : r;
   return x - x == 0 ? r : x < 0 ? sim_as_f32(SIM_NAN_F32) : x;
 }
-FLOAT(lg2_f32, lg2(a), 0.0f)
+APPROX(lg2_f32, BOUND_LG2, lg2(a), 0.0f)
 
 /* One NaN: the other operand; both, or .NaN: canonical. -0 below +0. */
 static inline uint32_t pick_f32(float a, float b, uint32_t mods, bool max) {

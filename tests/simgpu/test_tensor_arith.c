@@ -1,4 +1,4 @@
-/* The three arithmetics of matrix instructions. `hw` is compared bit by bit
+/* The three arithmetics of matrix instructions and approximate functions. `hw` is compared bit by bit
    with the block model written down once more, in scaled doubles, for the
    parameters that were measured on A100 and H100; and by sums whose result on
    each machine follows by hand. One process a machine. */
@@ -96,6 +96,12 @@ static double block(const form_t *f, double c, const double *a,
   sum += trunc(c / unit);
   for (unsigned k = 0; k < n; k++) sum += trunc(a[k] * b[k] / unit);
   return round_to(f->c, sum * unit, f->c == E_F16, keep);
+}
+
+static double spacing_of(double v) {
+  int x;
+  frexp(v, &x);
+  return ldexp(1, x - 24);
 }
 
 /* -- running one form -- */
@@ -288,6 +294,71 @@ static void perturbed(void **state) {
   lab.simgpu_configure("arith:exact,seed:1");
 }
 
+/* Approximate functions keep to their documented bounds, and use them. */
+static double true_rcp(double a, double b) { (void)b; return 1 / a; }
+static double true_sqrt(double a, double b) { (void)b; return sqrt(a); }
+static double true_rsqrt(double a, double b) { (void)b; return 1 / sqrt(a); }
+static double true_div(double a, double b) { return a / b; }
+static double true_ex2(double a, double b) { (void)b; return exp2(a); }
+static double true_lg2(double a, double b) { (void)b; return log2(a); }
+static double true_sin(double a, double b) { (void)b; return sin(a); }
+static double true_cos(double a, double b) { (void)b; return cos(a); }
+static double true_tanh(double a, double b) { (void)b; return tanh(a); }
+
+static void functions(void **state) {
+  (void)state;
+  static const struct {
+    const char *op;
+    double (*value)(double, double);
+    double ulps, relative, absolute;
+    double low, high; /* of a */
+  } rows[] = {
+      {"rcp.approx.f32 %f, %fa;", true_rcp, 1, 0, 0, -9, 9},
+      {"sqrt.approx.f32 %f, %fa;", true_sqrt, 0, 1.1920929e-7, 0, 0, 9e3},
+      {"rsqrt.approx.f32 %f, %fa;", true_rsqrt, 0, 1.2777e-7, 0, 0, 9e3},
+      {"div.approx.f32 %f, %fa, %fb;", true_div, 2, 0, 0, -9, 9},
+      {"div.full.f32 %f, %fa, %fb;", true_div, 2, 0, 0, -9, 9},
+      {"ex2.approx.f32 %f, %fa;", true_ex2, 2, 0, 0, -40, 40},
+      {"lg2.approx.f32 %f, %fa;", true_lg2, 0, 0, 2.3842e-7, 0.51, 1.99},
+      {"lg2.approx.f32 %f, %fa;", true_lg2, 0, 2.3842e-7, 0, 2, 1e6},
+      {"sin.approx.f32 %f, %fa;", true_sin, 0, 0, 6.7435e-7, -6.28, 6.28},
+      {"cos.approx.f32 %f, %fa;", true_cos, 0, 0, 3.7572e-5, 7, 314},
+      {"tanh.approx.f32 %f, %fa;", true_tanh, 0, 4.8829e-4, 0, -4, 4}};
+  static uint64_t a[LAB_LANES], b[LAB_LANES], out[LAB_LANES];
+  static uint64_t exact[LAB_LANES];
+  uint64_t seed = 17;
+  if (!is_hopper()) return; /* lab_run's text is for sm_90 */
+  for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+    char body[128];
+    unsigned moved = 0;
+    for (size_t i = 0; i < LAB_LANES; i++) {
+      double u = ldexp((double)(lab_random(&seed) >> 40), -24);
+      double v = ldexp((double)(lab_random(&seed) >> 40), -24);
+      a[i] = encode(E_F32, rows[n].low + u * (rows[n].high - rows[n].low));
+      b[i] = encode(E_F32, 0.5 + v);
+    }
+    a[0] = b[0] = 0; /* special values stay */
+    snprintf(body, sizeof body, "%s mov.b32 %%x, %%f; cvt.u64.u32 %%r64, %%x;",
+             rows[n].op);
+    lab_run(&lab, body, a, b, b, exact);
+    lab.simgpu_configure("arith:perturbed");
+    lab_run(&lab, body, a, b, b, out);
+    lab.simgpu_configure("arith:exact");
+    assert_int_equal(out[0], exact[0]);
+    for (size_t i = 1; i < LAB_LANES; i++) {
+      double x = decode(E_F32, a[i]), y = decode(E_F32, b[i]);
+      double want = rows[n].value(x, y), got = decode(E_F32, out[i]);
+      double bound = rows[n].ulps * spacing_of(want) +
+                     rows[n].relative * fabs(want) + rows[n].absolute;
+      if (!(fabs(got - want) <= bound))
+        fail_msg("%s of %.9g: %.9g, not within %.3g of %.12g", rows[n].op, x,
+                 got, bound, want);
+      moved += out[i] != exact[i];
+    }
+    if (moved < LAB_LANES / 4) fail_msg("%s moved %u", rows[n].op, moved);
+  }
+}
+
 static int setup(void **state) {
   char conf[32];
   (void)state;
@@ -300,7 +371,8 @@ int main(void) {
   static const char *const machines[] = {"a100", "h100"};
   const struct CMUnitTest tests[] = {cmocka_unit_test(hardware),
                                      cmocka_unit_test(by_hand),
-                                     cmocka_unit_test(perturbed)};
+                                     cmocka_unit_test(perturbed),
+                                     cmocka_unit_test(functions)};
   int failed = 0;
   for (unsigned n = 0; n < 2; n++) {
     int status = 1;
