@@ -260,19 +260,24 @@ static void row(const char *name, const char *what, double value,
   printf("\n");
 }
 
-/* The same work on two host threads, by the wall clock. */
+/* The same work on two host threads: by the wall clock, which needs two idle
+   CPUs, and by what it costs in all, which bounds it from above anywhere. */
 static void two_threads(job_t *j, int samples) {
-  double best[2] = {1e9, 1e9};
+  double wall[2] = {1e9, 1e9}, cpu[2] = {1e9, 1e9};
   for (int s = 0; s < samples; s++)
     for (int two = 0; two < 2; two++) {
       sim.simgpu_configure(two ? "threads:2" : "threads:1");
       double start = now(CLOCK_MONOTONIC);
+      double spent = now(CLOCK_PROCESS_CPUTIME_ID);
       for (int k = 0; k < 8; k++) launch(j);
+      spent = now(CLOCK_PROCESS_CPUTIME_ID) - spent;
       double took = now(CLOCK_MONOTONIC) - start;
-      if (took < best[two]) best[two] = took;
+      if (took < wall[two]) wall[two] = took;
+      if (spent < cpu[two]) cpu[two] = spent;
     }
   sim.simgpu_configure("threads:1");
-  row(j->name, "2 threads against 1", best[0] / best[1], "times", 1.8, 0);
+  row(j->name, "2 threads against 1", wall[0] / wall[1], "times", 1.8, 0);
+  row(j->name, "at most, by CPU time", 2 * cpu[0] / cpu[1], "times", 0, 0);
 }
 
 /* Parsing a module of many kernels and decoding every one. */

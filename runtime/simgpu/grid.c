@@ -21,8 +21,8 @@
 #define SLICE_SHARED 20000 /* where blocks wait for each other */
 #define HELD_BYTES   ((uint64_t)1 << 30)
 #define IDLE_ROUNDS  200000u
-#define QUIET        UINT64_C(100000000) /* warp instructions of blocks that
-                                            talk, without a store */
+#define QUIET        UINT64_C(100000) /* instructions a warp of blocks that
+                                         talk, without a store by any */
 #define MBAR_ROUNDS  2000u /* where everyone waits for an mbarrier */
 
 uint64_t sim_random(uint64_t *state) {
@@ -500,6 +500,11 @@ static bool is_stopped(const sim_worker_t *worker) {
   return __atomic_load_n(&worker->launch->stop, __ATOMIC_ACQUIRE) != 0;
 }
 
+static uint64_t quiet_limit(const sim_worker_t *worker) {
+  uint64_t limit = QUIET * worker->cta_count * worker->ctas[0]->warp_count;
+  return limit > 1000 * QUIET ? limit : 1000 * QUIET;
+}
+
 /* Runs the held blocks in turn until the grid is used up. Blocks are taken
    `unit` at a time: a cluster comes and goes together. */
 static void work(void *arg) {
@@ -575,7 +580,7 @@ static void work(void *arg) {
     }
     bool hangs = !ran || idle > IDLE_ROUNDS ||
                  (launch->kernel->is_communicating && rounds > 100 &&
-                  worker->executed - quiet > QUIET) ||
+                  worker->executed - quiet > quiet_limit(worker)) ||
                  (idle == MBAR_ROUNDS && only_mbars(worker));
     if (!ended && hangs) {
       for (uint32_t n = 0; n < worker->cta_count; n++)

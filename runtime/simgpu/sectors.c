@@ -283,12 +283,8 @@ static bool touch(const touch_t *t, sim_sector_t *r, bool judging) {
   uint32_t reads = t->flags & SIM_TOUCH_READ ? t->bytes : 0;
   uint32_t writes = t->flags & SIM_TOUCH_WRITE ? t->bytes : 0;
   bool atomic = t->flags & SIM_TOUCH_ATOMIC, ok = true;
-  sim_sector_t now = {r->owner, r->read, r->written, lock(launch, r)};
-  if (launch->is_threaded) {
-    now.owner = r->owner;
-    now.read = r->read;
-    now.written = r->written;
-  }
+  uint32_t meta = lock(launch, r);
+  sim_sector_t now = {r->owner, r->read, r->written, meta};
   if (now.meta >> STAMP != launch->stamp) {
     now = (sim_sector_t){me, 0, 0, launch->stamp << STAMP};
     if (atomic) now.meta |= ATOMIC;
