@@ -7,6 +7,7 @@
 #include "runtime/cuda/cuda_about.h"
 
 typedef struct system_call {
+  tdsl_context_t *context;
   bool where, as_json;
   tdsl_text_fn_t text;
   void *user;
@@ -120,6 +121,9 @@ static void describe_work(td_task_t *task, void *arg) {
     const char *cpus =
         td_arena_printf(&task->arena, "%d usable", td_os_cpu_count());
     row(&out, c->as_json, "processors", cpus);
+    const char *cache =
+        hal_cache_folder(&task->arena, c->context->disk_folder);
+    row(&out, c->as_json, "cache", cache != NULL ? cache : "no folder");
     row(&out, c->as_json, "devices", device_list(&task->arena, &about));
     if (c->as_json) put_lists(&out, &about);
     put_knobs(&out, c->as_json);
@@ -132,7 +136,7 @@ static void describe_work(td_task_t *task, void *arg) {
 tdsl_status_t tdsl_system_describe(tdsl_context_t *context, uint32_t where,
                                    uint32_t as_json, tdsl_text_fn_t text,
                                    void *user, tdsl_error_t **out_error) {
-  system_call_t c = {where != 0, as_json != 0, text, user};
+  system_call_t c = {context, where != 0, as_json != 0, text, user};
   drv_call_t call = {.context = context};
   return drv_call(&call, describe_work, &c, out_error);
 }

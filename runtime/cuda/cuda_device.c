@@ -245,8 +245,9 @@ static bool configure(td_task_t *task, rcuda_gpu_t *d, const char *items) {
   if (d->counters_get == NULL) d->counters_count = NULL;
   if (items == NULL) return true;
   if (set != NULL && set(items) == 0) return true;
-  td_diag(task, TD_B04, TD_NO_LOC, "%s does not take \"%s\"", d->driver.path,
-          items);
+  td_diag_t *diag = td_diag(task, TD_B04, TD_NO_LOC,
+                            "%s does not take \"%s\"", d->driver.path, items);
+  td_diag_note(diag, "a process simulates one kind of machine at a time");
   return false;
 }
 

@@ -8,6 +8,7 @@
 
 #include "runtime/cuda/cuda_about.h"
 #include "runtime/cuda/cuda_nvrtc.h"
+#include "runtime/hal/bind.h"
 
 enum { LOG_BYTES = 8192, EXTRA_ARGS = 4 };
 
@@ -160,7 +161,12 @@ static bool make_module(loading_t *l, td_arena_t *arena, uint32_t m,
       !load_module(l, module, &code, false, &l->program->modules[m])) {
     return false;
   }
-  if (code.log[0] == '\0') to_cache(l, arena, m, key, &code);
+  if (code.log[0] == '\0') {
+    to_cache(l, arena, m, key, &code);
+  } else {
+    /* text of ours that a compiler wonders about: nobody should miss it */
+    td_log(l->task, TDSL_SEVERITY_WARNING, "nvrtc", "%s", code.log);
+  }
   return true;
 }
 
@@ -191,6 +197,40 @@ static void choose_form(loading_t *l) {
                                 driver);
 }
 
+/* What the device makes of a kernel: for people, and refused here, by the
+ * statement that it is of, where a launch would only fail. */
+static bool check_kernel(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
+                         const plan_kernel_t *kernel, rcuda_func_t *function) {
+  static const int wanted[4] = {RCUDA_FUNC_MAX_THREADS, RCUDA_FUNC_REGISTERS,
+                                RCUDA_FUNC_SHARED_BYTES,
+                                RCUDA_FUNC_LOCAL_BYTES};
+  int v[4] = {0}, blocks = 0, code = RCUDA_SUCCESS;
+  const rcuda_driver_t *driver = &d->driver;
+  if (driver->function_attribute == NULL) return true;
+  rcuda_enter(d);
+  for (int i = 0; i < 4 && code == RCUDA_SUCCESS; i++) {
+    code = driver->function_attribute(&v[i], wanted[i], function);
+  }
+  if (driver->occupancy == NULL || code != RCUDA_SUCCESS ||
+      driver->occupancy(&blocks, function, (int)kernel->threads, 0) != 0) {
+    blocks = 0;
+  }
+  rcuda_leave(d);
+  if (code != RCUDA_SUCCESS) return true; /* it may still be launched */
+  td_log(task, TDSL_SEVERITY_NOTE, d->base.vtable->name,
+         "kernel %s: %u threads, %d registers, %d bytes shared, %d bytes "
+         "local, %d blocks a multiprocessor", kernel->name, kernel->threads,
+         v[1], v[2], v[3], blocks);
+  if (v[0] <= 0 || kernel->threads <= (uint32_t)v[0]) return true;
+  td_diag_t *diag = td_diag(
+      task, TD_B06, hal_locate(task, plan, kernel->loc),
+      "%s: kernel %s has %u threads a block; with its %d registers and %d "
+      "bytes of shared memory the device takes %d", d->base.vtable->name,
+      kernel->name, kernel->threads, v[1], v[2], v[0]);
+  td_diag_note(diag, "made for %s", plan->modules[kernel->module].target);
+  return false;
+}
+
 static bool find_kernels(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
                          hal_program_t *p) {
   for (uint32_t k = 0; k < plan->kernel_count; k++) {
@@ -199,7 +239,10 @@ static bool find_kernels(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
     int code = d->driver.module_function(
         &p->kernels[k], p->modules[kernel->module], kernel->symbol);
     rcuda_leave(d);
-    if (code == RCUDA_SUCCESS) continue;
+    if (code == RCUDA_SUCCESS) {
+      if (!check_kernel(d, task, plan, kernel, p->kernels[k])) return false;
+      continue;
+    }
     td_diag(task, TD_B06, TD_NO_LOC, "%s: module %s has no kernel %s",
             d->base.vtable->name, plan->modules[kernel->module].name,
             kernel->symbol);

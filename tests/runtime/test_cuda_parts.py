@@ -136,6 +136,44 @@ def refusing(folder):
         expect("fails_" + call, got[0] in (4, 70), got)
 
 
+def limits(folder):
+    check("too_many_threads", run(folder, dict(BOTH, STAND_MAX_THREADS="16")),
+          4, r"f\.tdsl:3:\d+: error\[B06\]: cuda: kernel k00_f_y has \d+ "
+          r"threads a block; with its 255 registers .* takes 16")
+    check("resources", run(folder, BOTH, "--verbose"), 0,
+          r"cuda: kernel k00_f_y: \d+ threads, 255 registers, .* 2 blocks")
+    check("unknown_resources", run(folder, dict(
+        BOTH, STAND_FAIL="cuFuncGetAttribute=1")), 0)
+    check("remarks", run(folder, dict(
+        BOTH, STAND_NVRTC_LOG="m0(7): warning: odd")), 0,
+        r"nvrtc: m0\(7\): warning: odd")
+
+
+def simulated(folder):
+    """The simulated driver, told to fail."""
+    if re.search(r"nvrtc +not found", tdslc(["version"], folder)[1]):
+        return
+    cache = {"TDSL_CACHE": "on", "TDSL_CACHE_DIR": os.path.join(folder, "c")}
+
+    def sim(mode, **more):
+        return tdslc(["run", "f.tdsl", "--in", "x=random:1", "--dim", "N=5",
+                      "--device", "sim"], folder,
+                     dict(cache, TDSL_SIM_MODE=mode, **more))
+
+    for n in range(1, 9):
+        got = sim("fail:cuMemAlloc_v2@%d=2" % n)
+        if n > 5 and got[0] == 0:
+            break
+        expect("sim_memory_%d" % n, got[0] in (0, 5), got)
+    check("sim_little_memory", sim("mem:100"), 5, "memory")
+    # what is in the cache is compiled once more before it is an error
+    load = "fail:cuModuleLoadDataEx@2=218"
+    check("sim_load_cached", sim(load), 0, "it cannot be loaded")
+    check("sim_load", sim(load, TDSL_CACHE_DIR=os.path.join(folder, "d")), 4,
+          r"error\[B06\]: sim: module m0", r"as PTX: .*\(218\)")
+    check("sim_launch", sim("fail:cuLaunchKernel@1=719"), 70, "k00_f_y")
+
+
 # --- which code the driver gets ----------------------------------------------
 
 def choices(folder):
@@ -303,7 +341,8 @@ def main():
         os.environ["TMPDIR"] = folder
         with open(os.path.join(folder, "f.tdsl"), "w") as f:
             f.write(PROGRAM)
-        for part in (missing, refusing, choices, steps, complaints,
+        for part in (missing, refusing, limits, simulated, choices,
+                     steps, complaints,
                      disassembly):
             part(folder)
     sys.exit(1 if failed else 0)

@@ -200,6 +200,24 @@ int cuModuleUnload(rcuda_module_t *module) {
   return begin("cuModuleUnload", 0);
 }
 
+/* Registers decide how many threads a block may have. */
+int cuFuncGetAttribute(int *out, int attribute, rcuda_func_t *function) {
+  (void)function;
+  CALL("cuFuncGetAttribute", 0);
+  *out = attribute == RCUDA_FUNC_MAX_THREADS ? number("STAND_MAX_THREADS", 1024)
+         : attribute == RCUDA_FUNC_REGISTERS ? 255
+                                             : 0;
+  return 0;
+}
+
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out,
+                                                rcuda_func_t *function,
+                                                int threads, size_t bytes) {
+  (void)function, (void)threads, (void)bytes;
+  *out = 2;
+  return 0;
+}
+
 int cuModuleGetFunction(rcuda_func_t **out, rcuda_module_t *module,
                         const char *name) {
   (void)module, (void)name;
