@@ -37,8 +37,9 @@ CHECKS = {
     "async.early": "the destination of a copy touched before its wait",
     "async.source": "a copy's source, or its tensor map, changed while in use",
     "async.exit": "a block ends with copies nobody waited for",
-    "async.group": "a copy never committed, a wait where nothing was issued, "
-                   "or two copies of a group to one place",
+    "async.group": "a copy never committed, a pending one that only threads "
+                   "which issued nothing have waited for, or two copies of a "
+                   "group to one place",
     "proxy.fence": "generic accesses and copies of the async proxy to the "
                    "same memory without fence.proxy.async between",
     "mbar.init": "an mbarrier used before its initialisation, or initialised "

@@ -27,6 +27,8 @@ typedef struct sim_cp_t {
   uint32_t mask;  /* lanes whose copy nobody has observed */
   uint32_t moved; /* lanes whose data are there */
   uint32_t tied;  /* lanes whose copy an mbarrier hears of */
+  uint32_t told;  /* lanes of which one has heard: their time is fixed, */
+  uint32_t time[32]; /* as the warp's when it first tied the lane's copy */
   uint32_t size, serial, tick, delay;
   uint32_t group[32]; /* number of the lane's group */
   uint32_t dst[32];   /* offset in shared memory */

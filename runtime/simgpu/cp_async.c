@@ -64,7 +64,8 @@ static void observe(sim_warp_t *w, sim_cp_t *op, uint32_t lanes,
     uint32_t l = (uint32_t)__builtin_ctz(lanes);
     sim_marks_clear(cta, op->dst[l], op->size, SIM_MARK_DEST);
     stamp.lane = (uint8_t)l;
-    if (cta->races) sim_race_stamp(cta, op->dst[l], op->size, &stamp);
+    if (cta->races && !(op->told >> l & 1))
+      sim_race_stamp(cta, op->dst[l], op->size, &stamp);
   }
 }
 

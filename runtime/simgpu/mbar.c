@@ -230,9 +230,12 @@ static bool fire(sim_mbar_t *m, size_t n) {
     if (op->serial >= d->serial) break;
     if (lanes & ~op->moved) sim_cp_move(w, op, lanes & ~op->moved);
     stamp.line = (uint32_t)(op->ins - w->code);
+    lanes &= ~op->told;
+    op->told |= lanes;
     for (; lanes && w->cta->races; lanes &= lanes - 1) {
       uint32_t l = (uint32_t)__builtin_ctz(lanes);
       stamp.lane = (uint8_t)l;
+      stamp.clock = op->time[l];
       sim_race_stamp(w->cta, op->dst[l], op->size, &stamp);
     }
   }
@@ -261,8 +264,12 @@ bool sim_mbar_defer(sim_warp_t *w, const sim_ins_t *ins, uint32_t lanes,
                      .clocks = malloc(bytes)};
   if (!d->clocks) return no_memory(w, ins) && false;
   memcpy(d->clocks, w->clocks, bytes);
-  for (uint32_t k = 0; k < w->queue->count; k++)
-    w->queue->ops[k].tied |= lanes;
+  for (uint32_t k = 0; k < w->queue->count; k++) {
+    sim_cp_t *op = &w->queue->ops[k];
+    for (uint32_t left = lanes & ~op->tied; left; left &= left - 1)
+      op->time[__builtin_ctz(left)] = d->clock;
+    op->tied |= lanes;
+  }
   m->defers.length++;
   if (is_counted) m->pending += (uint32_t)__builtin_popcount(lanes);
   w->clocks[w->agent]++;

@@ -39,6 +39,10 @@ static uint32_t quads(const uint32_t *in, uint32_t i) {
   return i < 32 ? 0xEEEEEEEE : in[(i - 32) * 4 + 2];
 }
 
+static uint32_t quads_of_two(const uint32_t *in, uint32_t i) {
+  return i < 32 ? 0xEEEEEEEE : in[i % 32 * 4 + 2];
+}
+
 #define MEET                                                                  \
   "mul.lo.u32 %r6, %r1, 3; st.shared.u32 [%r4], %r6;\n"
 #define SHOW "ld.shared.u32 %r7, [%r5]; st.global.u32 [%d5], %r7;\n"
@@ -218,6 +222,32 @@ static const async_case_t cases[] = {
      "USE: {{" WAIT("0", "0") "|}}"
      "ld.shared.u32 %r7, [%r4+8]; st.global.u32 [%d5], %r7; ret; }",
      quads, 64, 0},
+    /* two stages are under way; each is ordered by its own mbarrier */
+    {"two stages to two mbarriers", "async.early|race.shared", 64,
+     ASYNC_HEAD INIT("0", "32") INIT("8", "32") SYNC WARP0
+     "and.b32 %r6, %r1, 31; shl.b32 %r4, %r6, 4; add.s32 %r4, %r2, %r4;\n"
+     "@!%p bra USE; cp.async.cg.shared.global [%r4], [%d6], 16;\n"
+     "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r10];\n"
+     "cp.async.cg.shared.global [%r4+512], [%d6+512], 16;\n"
+     "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r10+8]; ret;\n"
+     "USE: " WAIT("0", "0") "ld.shared.u32 %r7, [%r4+8];\n{{" WAIT("8", "0") "|}}"
+     "ld.shared.u32 %r8, [%r4+520]; st.global.u32 [%d5], %r7;\n"
+     "ret; }",
+     quads, 64, 0},
+    /* the second mbarrier hears of the first copy, too */
+    {"two stages, the later one first", "async.early|race.shared", 96,
+     ASYNC_HEAD INIT("0", "32") INIT("8", "32") SYNC WARP0
+     "and.b32 %r6, %r1, 31; shl.b32 %r4, %r6, 4; add.s32 %r4, %r2, %r4;\n"
+     "@!%p bra USE; cp.async.cg.shared.global [%r4], [%d6], 16;\n"
+     "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r10];\n"
+     "cp.async.cg.shared.global [%r4+512], [%d6+512], 16;\n"
+     "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r10+8]; ret;\n"
+     "USE: setp.ge.u32 %q, %r1, 64; @!%q bra ONE;\n{{" WAIT("8", "0") "|}}"
+     "ld.shared.u32 %r7, [%r4+8]; st.global.u32 [%d5], %r7; ret;\n"
+     "ONE: nanosleep.u32 20; nanosleep.u32 20; nanosleep.u32 20;\n"
+     WAIT("0", "0") "ld.shared.u32 %r7, [%r4+8]; st.global.u32 [%d5], %r7;\n"
+     "ret; }",
+     quads_of_two, 96, 0},
     {"cp.async counted in", "hang", 64,
      ASYNC_HEAD INIT("0", "32") SYNC WARP0
      "and.b32 %r6, %r1, 31; shl.b32 %r4, %r6, 4; add.s32 %r4, %r2, %r4;\n"
