@@ -230,7 +230,8 @@ static const async_case_t cases[] = {
      "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r10];\n"
      "cp.async.cg.shared.global [%r4+512], [%d6+512], 16;\n"
      "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r10+8]; ret;\n"
-     "USE: " WAIT("0", "0") "ld.shared.u32 %r7, [%r4+8];\n{{" WAIT("8", "0") "|}}"
+     "USE: " WAIT("0", "0") "ld.shared.u32 %r7, [%r4+8];\n"
+     "{{" WAIT("8", "0") "|}}"
      "ld.shared.u32 %r8, [%r4+520]; st.global.u32 [%d5], %r7;\n"
      "ret; }",
      quads, 64, 0},
