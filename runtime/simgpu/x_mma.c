@@ -60,6 +60,89 @@ void sim_tile_f64(double *acc, const double *a, const double *b, uint32_t k) {
 }
 #endif
 
+#if defined(__AVX512F__) || (defined(__AVX2__) && defined(__FMA__))
+/* Rows that are written while those of the other half are still to be read. */
+static bool overlaps(const uint32_t *c, const uint32_t *d) {
+  for (uint32_t j = 0; c && j < 2; j++)
+    if (d[j] == c[2] || d[j] == c[3]) return true;
+  return false;
+}
+
+static inline void store_4(sim_warp_t *w, uint32_t row, uint32_t at,
+                           __m128 f) {
+  __m128 canonical = _mm_castsi128_ps(_mm_set1_epi32((int)SIM_NAN_F32));
+  f = _mm_blendv_ps(f, canonical, _mm_cmpunord_ps(f, f));
+  _mm_storeu_ps((float *)(void *)(w->r + row) + at, f);
+}
+
+static inline __m128 load_4(const sim_warp_t *w, uint32_t row, uint32_t at) {
+  return _mm_loadu_ps((const float *)(const void *)(w->r + row) + at);
+}
+#endif
+
+#if defined(__AVX512F__)
+bool sim_tile_direct(sim_warp_t *w, const uint32_t *c, const uint32_t *d,
+                     const double *a, const double *b, uint32_t k) {
+  if (overlaps(c, d)) return false;
+  for (uint32_t half = 0; half < 2; half++) {
+    const double *rows = a + (size_t)8 * half * k;
+    __m512d s[8];
+    for (uint32_t n = 0; n < 8; n++)
+      s[n] = c ? _mm512_cvtps_pd(
+                     _mm256_set_m128(load_4(w, c[2 * half + 1], 4 * n),
+                                     load_4(w, c[2 * half], 4 * n)))
+               : _mm512_setzero_pd();
+    for (uint32_t j = 0; j < k; j++) {
+      __m512d column = _mm512_loadu_pd(b + 8 * j);
+      for (uint32_t n = 0; n < 8; n++)
+        s[n] = _mm512_fmadd_pd(_mm512_set1_pd(rows[n * k + j]), column, s[n]);
+    }
+    for (uint32_t n = 0; n < 8; n++) {
+      __m256 f = _mm512_cvtpd_ps(s[n]);
+      store_4(w, d[2 * half], 4 * n, _mm256_castps256_ps128(f));
+      store_4(w, d[2 * half + 1], 4 * n, _mm256_extractf128_ps(f, 1));
+    }
+  }
+  return true;
+}
+#elif defined(__AVX2__) && defined(__FMA__)
+bool sim_tile_direct(sim_warp_t *w, const uint32_t *c, const uint32_t *d,
+                     const double *a, const double *b, uint32_t k) {
+  if (overlaps(c, d)) return false;
+  for (uint32_t r = 0; r < 16; r += 4) {
+    uint32_t even = r / 8 * 2, odd = even + 1, g = r % 8;
+    const double *rows = a + (size_t)r * k;
+    __m256d s[4][2];
+    for (uint32_t n = 0; n < 4; n++) {
+      s[n][0] = c ? _mm256_cvtps_pd(load_4(w, c[even], 4 * (g + n)))
+                  : _mm256_setzero_pd();
+      s[n][1] = c ? _mm256_cvtps_pd(load_4(w, c[odd], 4 * (g + n)))
+                  : _mm256_setzero_pd();
+    }
+    for (uint32_t j = 0; j < k; j++) {
+      __m256d low = _mm256_loadu_pd(b + 8 * j);
+      __m256d high = _mm256_loadu_pd(b + 8 * j + 4);
+      for (uint32_t n = 0; n < 4; n++) {
+        __m256d x = _mm256_broadcast_sd(rows + n * k + j);
+        s[n][0] = _mm256_fmadd_pd(x, low, s[n][0]);
+        s[n][1] = _mm256_fmadd_pd(x, high, s[n][1]);
+      }
+    }
+    for (uint32_t n = 0; n < 4; n++) {
+      store_4(w, d[even], 4 * (g + n), _mm256_cvtpd_ps(s[n][0]));
+      store_4(w, d[odd], 4 * (g + n), _mm256_cvtpd_ps(s[n][1]));
+    }
+  }
+  return true;
+}
+#else
+bool sim_tile_direct(sim_warp_t *w, const uint32_t *c, const uint32_t *d,
+                     const double *a, const double *b, uint32_t k) {
+  (void)w, (void)c, (void)d, (void)a, (void)b, (void)k;
+  return false;
+}
+#endif
+
 void sim_tile_product(sim_warp_t *w, const sim_tensor_types_t *types,
                       double acc[128], const double *a, const double *b,
                       uint32_t k) {
@@ -271,9 +354,14 @@ SIM_DEF(mma_float) {
     break;
   default: widen(w, &o, types, 16, a, b); break;
   }
-  sim_tile_load(w, o.c, types.d, acc);
-  sim_tile_product(w, &types, acc, a, b, o.k);
-  sim_tile_store(w, o.d, types.d, acc, m);
+  bool is_direct = types.d == PTX_F32 && m == SIM_FULL &&
+                   w->cta->launch->options->arith == SIM_ARITH_EXACT &&
+                   sim_tile_direct(w, o.c, o.d, a, b, o.k);
+  if (!is_direct) {
+    sim_tile_load(w, o.c, types.d, acc);
+    sim_tile_product(w, &types, acc, a, b, o.k);
+    sim_tile_store(w, o.d, types.d, acc, m);
+  }
   if (o.has_spoilt)
     spread(w, o.spoilt, o.c, o.d, o.nd, types.d == PTX_F16, 15);
   return i + 1;

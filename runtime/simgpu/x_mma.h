@@ -62,6 +62,13 @@ void sim_tile_load(sim_warp_t *w, const uint32_t *rows, ptx_type_t type,
 void sim_tile_store(sim_warp_t *w, const uint32_t *rows, ptx_type_t type,
                     const double acc[128], uint32_t m);
 
+/* A whole tile of f32 accumulators in exact arithmetic, from registers to
+   registers; c NULL: from zero. False if the host has no such code or the
+   registers overlap in a way that it cannot serve: nothing has happened. */
+#define sim_tile_direct SIM_X(tile_direct)
+bool sim_tile_direct(sim_warp_t *w, const uint32_t *c, const uint32_t *d,
+                     const double *a, const double *b, uint32_t k);
+
 /* acc = a b + acc by the arithmetic the launch asks for; the result is
    rounded by sim_tile_store, or is of the type already. sim_tile_other does
    what is not `exact`. */

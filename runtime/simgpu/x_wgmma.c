@@ -107,6 +107,9 @@ static void run_float(sim_group_t *g, const sim_wgmma_t *op,
   sim_tensor_types_t types = {(ptx_type_t)i->type, (ptx_type_t)i->type2,
                               (ptx_type_t)i->sub2};
   uint32_t per = types.d == PTX_F16 ? 2 : 4;
+  bool is_plain =
+      types.d == PTX_F32 &&
+      g->cta->launch->options->arith == SIM_ARITH_EXACT;
   widen(types.a, o->a, 64, k, false,
         i->imm & SIM_WGMMA_NEG_A ? -1.0f : 1.0f, a);
   widen(types.b, o->b, n, k, true, i->imm & SIM_WGMMA_NEG_B ? -1.0f : 1.0f,
@@ -117,12 +120,15 @@ static void run_float(sim_group_t *g, const sim_wgmma_t *op,
       uint32_t rows[4] = {0};
       for (uint32_t j = 0; j < per; j++)
         rows[j] = sim_list(w, i, block * per + j) & ~3u;
+      const double *part = b + (size_t)block * 8 * k;
+      if (is_plain && sim_tile_direct(w, op->adds ? rows : NULL, rows,
+                                      a + (size_t)warp * 16 * k, part, k))
+        continue;
       if (op->adds)
         sim_tile_load(w, rows, types.d, acc);
       else
         memset(acc, 0, sizeof acc);
-      sim_tile_product(w, &types, acc, a + warp * 16 * k, b + block * 8 * k,
-                       k);
+      sim_tile_product(w, &types, acc, a + (size_t)warp * 16 * k, part, k);
       sim_tile_store(w, rows, types.d, acc, SIM_FULL);
     }
   }

@@ -374,6 +374,42 @@ static void special_values(void **state) {
   assert_int_equal(get_element(out, E_F32, 4 * 3, 0), 0x7FFFFFFF);
 }
 
+/* D may be any registers: C's in another order, or those of A. */
+static void shared_registers(void **state) {
+  (void)state;
+  const form_t *f = &forms[5];
+  layout_t l = layout_of(f);
+  static uint8_t in[4096], out[1024], first[1024];
+  static const char *const dests[] = {"{%r48,%r49,%r50,%r51}",
+                                      "{%r34,%r35,%r32,%r33}",
+                                      "{%r33,%r32,%r35,%r34}",
+                                      "{%r0,%r16,%r3,%r17}"};
+  static const unsigned order[][4] = {{48, 49, 50, 51}, {34, 35, 32, 33},
+                                      {33, 32, 35, 34}, {0, 16, 3, 17}};
+  uint64_t seed = 4;
+  for (unsigned n = 0; n < l.in; n += 2) { /* finite as bf16 and as f32 */
+    uint16_t h = (uint16_t)(0x3E80 + (lab_random(&seed) & 0x81FF));
+    memcpy(in + n, &h, 2);
+  }
+  for (unsigned n = 0; n < 4; n++) {
+    char text[8192], report[2048];
+    text_t t = {text, 0, sizeof text};
+    say_head(&t, f->target, l.in, l.out, "");
+    say_load(&t, false, 0, l.na, l.a);
+    say_load(&t, false, 16, l.nb, l.b);
+    say_load(&t, false, 32, l.nc, l.c);
+    say(&t, "mma.sync.aligned.%s %s, {%%r0,%%r1,%%r2,%%r3}, {%%r16,%%r17}, "
+            "{%%r32,%%r33,%%r34,%%r35};\n", f->name, dests[n]);
+    for (unsigned k = 0; k < 4; k++)
+      say(&t, "st.global.b32 [%%out+%u], %%r%u;\n", 128 * k, order[n][k]);
+    say(&t, "ret; }\n");
+    int code = matrix_launch(&lab, text, in, l.in, n ? out : first, l.out, 1);
+    if (code)
+      fail_msg("%d %s", code, lab_report(&lab, report, sizeof report));
+    if (n) assert_memory_equal(first, out, l.out);
+  }
+}
+
 /* 2 M N K a warp, as a whole and by the type of A. */
 static void counts(void **state) {
   (void)state;
@@ -449,6 +485,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(probes),         cmocka_unit_test(random_values),
       cmocka_unit_test(special_values), cmocka_unit_test(counts),
+      cmocka_unit_test(shared_registers),
       cmocka_unit_test(refusals)};
   return cmocka_run_group_tests_name("simgpu.mma", tests, setup, NULL);
 }

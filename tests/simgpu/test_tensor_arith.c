@@ -1,7 +1,8 @@
-/* The three arithmetics of matrix instructions and approximate functions. `hw` is compared bit by bit
-   with the block model written down once more, in scaled doubles, for the
-   parameters that were measured on A100 and H100; and by sums whose result on
-   each machine follows by hand. One process a machine. */
+/* The three arithmetics of matrix instructions and approximate functions. `hw`
+   is compared bit by bit with the block model written down once more, in
+   scaled doubles, for the parameters that were measured on A100 and H100; and
+   by sums whose result on each machine follows by hand. One process a
+   machine. */
 #include "matrix_lab.h"
 
 #include <sys/wait.h>
