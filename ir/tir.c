@@ -298,6 +298,7 @@ static void number_block(tir_func_t *func, tir_block_t *block) {
         node->params[k]->id = func->value_count++;
       number_block(func, &node->body_nodes);
     }
+    if (node->was != NULL) node->was->id = func->value_count++;
     for (uint32_t k = 0; k < node->out_count; k++) {
       node->outs[k]->id = func->value_count++;
       node->outs[k]->def = node;

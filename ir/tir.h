@@ -170,6 +170,19 @@ struct tir_node {
   int64_t k;                /* TOPK */
   bool uses_tf32;           /* products of a SUM may round factors to tf32 */
   bool is_approx;
+  /* CASCADE (docs/cascades.md): nodes of one number, from 1, may be computed
+   * by one sweep over their common reduction index, in parts of any size. A
+   * part starts from the identities; `was` is what the output was before the
+   * part, and the output then counts for `transport` in place of `was`: how
+   * the sum so far is seen from maxima that moved. NULL: as it is. Tiles are
+   * maps and sums over rows and the index, which come last among the parallel
+   * indices: they need exist in parts only. What any of them computes is said
+   * by guard and body alone. */
+  uint32_t cascade;
+  bool is_tile;
+  tir_value_t *was;
+  tir_expr_t *transport;    /* over the parallel indices; reads outputs and
+                               `was` of its cascade. Not one of tir_node_expr */
   /* LOOP */
   tir_value_t *iv;          /* rank 0 I64 */
   tir_expr_t *lo, *hi;      /* over no indices */

@@ -161,6 +161,22 @@ void tir_parse_lets(tir_parser_t *p) {
   }
 }
 
+/* `was %l.was`: of the output's type, in scope to the end of the block. */
+static void parse_was(tir_parser_t *p, tir_node_t *node) {
+  if (p->now.token != TIR_T_VALUE || node->out_count != 1 ||
+      node->was != NULL || node->outs[0] == NULL) {
+    tir_fail(p, "expected a value, once, of a node with one output");
+    return;
+  }
+  const tir_value_t *out = node->outs[0];
+  node->was = tir_new_value(p, p->now.word, p->now.loc);
+  node->was->dtype = out->dtype;
+  node->was->rank = out->rank;
+  for (uint32_t i = 0; i < out->rank; i++) node->was->dims[i] = out->dims[i];
+  tir_next(p);
+  tir_declare(p, node->was);
+}
+
 /* In any order; whether a flag makes sense here is the verifier's question. */
 static void parse_flags(tir_parser_t *p, tir_node_t *node) {
   for (;;) {
@@ -178,6 +194,14 @@ static void parse_flags(tir_parser_t *p, tir_node_t *node) {
       int64_t group = tir_expect_int(p);
       if (group > INT32_MAX) tir_fail(p, "group is too large");
       node->group = (uint32_t)group;
+    } else if (tir_take_word(p, "cascade")) {
+      int64_t cascade = tir_expect_int(p);
+      if (cascade > INT32_MAX) tir_fail(p, "cascade is too large");
+      node->cascade = (uint32_t)cascade;
+    } else if (tir_take_word(p, "tile")) {
+      node->is_tile = true;
+    } else if (tir_take_word(p, "was")) {
+      parse_was(p, node);
     } else {
       return;
     }
@@ -211,6 +235,7 @@ static void parse_formula(tir_parser_t *p, tir_node_t *node) {
   parse_indices(p, node);
   tir_parse_lets(p);
   if (tir_take_word(p, "where")) node->guard = tir_parse_expr(p);
+  if (tir_take_word(p, "transport")) node->transport = tir_parse_expr(p);
   if (node->kind == TIR_UPDATE) parse_target(p, node);
   node->body = tir_parse_expr(p);
   p->indices.length = 0;

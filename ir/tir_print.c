@@ -107,6 +107,14 @@ static void head(tir_printer_t *p, const tir_node_t *node) {
   if (node->uses_tf32) td_buf_puts(p->out, " tf32");
   if (node->is_approx) td_buf_puts(p->out, " approx");
   if (node->group != 0) td_buf_printf(p->out, " group %u", node->group);
+  if (node->cascade != 0)
+    td_buf_printf(p->out, " cascade %u", node->cascade);
+  if (node->is_tile) td_buf_puts(p->out, " tile");
+  if (node->was != NULL) {
+    td_buf_puts(p->out, " was ");
+    tir_name_value(p, node->was);
+    tir_put_value(p, node->was);
+  }
 }
 
 static void block(tir_printer_t *p, const tir_block_t *nodes);
@@ -114,14 +122,20 @@ static void block(tir_printer_t *p, const tir_block_t *nodes);
 /* Indices, shared expressions, guard and body of a map or an update. */
 static void formula(tir_printer_t *p, tir_node_t *node) {
   uint32_t count = tir_node_expr_count(node);
-  tir_expr_t **roots = TD_NEW_ARRAY(&p->arena, tir_expr_t *, count);
+  tir_expr_t **roots = TD_NEW_ARRAY(&p->arena, tir_expr_t *, count + 1);
   for (uint32_t i = 0; i < count; i++) roots[i] = *tir_node_expr(node, i);
+  if (node->transport != NULL) roots[count++] = node->transport;
   indices(p, node);
   bool has_lets = tir_put_lets(p, roots, count);
   if (node->guard != NULL) {
     sep(p, has_lets);
     td_buf_puts(p->out, "where ");
     tir_put_expr(p, node->guard, false);
+  }
+  if (node->transport != NULL) {
+    sep(p, has_lets);
+    td_buf_puts(p->out, "transport ");
+    tir_put_expr(p, node->transport, false);
   }
   sep(p, has_lets);
   if (node->kind == TIR_UPDATE) {

@@ -45,7 +45,8 @@ const char *tir_reduce_text(tir_reduce_t reduce) {
 
 bool tir_is_reserved(td_str_t word) {
   static const char *const words[] = {"inf", "nan", "true", "false",
-                                      "in",  "let", "where", "loc"};
+                                      "in",  "let", "where", "loc",
+                                      "transport"};
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
     if (td_str_eqc(word, words[i])) return true;
   return false;

@@ -23,6 +23,7 @@ typedef struct verifier {
   bool ok; /* of the node or fact being looked at */
   bool all_ok;
   td_map_t scope; /* tir_value_t -> non-NULL while it may be read */
+  td_map_t states; /* tir_value_t of a cascade, or what it was -> its node */
 } verifier_t;
 
 static uint64_t key_of(const void *pointer) {
@@ -307,6 +308,72 @@ static void check_plan(verifier_t *v, const tir_node_t *node) {
     fail(v, node->loc, "lanes are of a float sum or product");
 }
 
+typedef struct transport {
+  verifier_t *v;
+  const tir_node_t *node;
+} transport_t;
+
+/* A transport is over the parallel indices, and all it reads is of the
+ * cascade. */
+static void check_moved(void *user, tir_expr_t *e) {
+  const transport_t *t = user;
+  if (e->op == TIR_X_INDEX && e->u.index->is_reduction)
+    fail(t->v, t->node->loc, "a transport mentions a reduction index");
+  if (e->op != TIR_X_LOAD) return;
+  const tir_node_t *def = td_map_get_u64(&t->v->states, key_of(e->u.value));
+  if (def == NULL || def->cascade != t->node->cascade)
+    fail(t->v, t->node->loc, "a transport reads %%%s, which is no state",
+         e->u.value->name);
+}
+
+/* `was` is readable in transports only. */
+static void check_present(void *user, tir_expr_t *e) {
+  const transport_t *t = user;
+  if (e->op != TIR_X_LOAD) return;
+  const tir_node_t *def = td_map_get_u64(&t->v->states, key_of(e->u.value));
+  if (def != NULL && def->was == e->u.value)
+    fail(t->v, t->node->loc, "%%%s is read outside of a transport",
+         e->u.value->name);
+}
+
+/* States of one cascade, whose maxima stand before the sums that are
+ * relative to them. */
+static void check_cascade(verifier_t *v, tir_node_t *node) {
+  transport_t t = {v, node};
+  td_arena_t scratch;
+  td_arena_init(&scratch, v->task);
+  if (node->cascade == 0 &&
+      (node->was != NULL || node->transport != NULL || node->is_tile))
+    fail(v, node->loc, "a transport or a tile stands outside of a cascade");
+  if (node->is_tile && node->was != NULL)
+    fail(v, node->loc, "a tile has no state");
+  if (node->is_tile && node->index_count == reduction_count(node))
+    fail(v, node->loc, "a tile has no index of the cascade");
+  if (node->cascade != 0 && !node->is_tile && reduction_count(node) == 0)
+    fail(v, node->loc, "a state of a cascade is a reduction");
+  if (node->was != NULL) {
+    if (reduction_count(node) == 0)
+      fail(v, node->loc, "a map has no state");
+    if (v->ok) check_same(v, node->outs[0], node->was, node->loc);
+    define(v, node->was);
+    td_map_put_u64(&v->states, key_of(node->was), node);
+  }
+  bool is_after = v->states.length > 0; /* of any state */
+  if (is_after) tir_walk(&scratch, node->body, check_present, &t);
+  if (is_after && node->guard != NULL)
+    tir_walk(&scratch, node->guard, check_present, &t);
+  if (node->cascade != 0 && !node->is_tile)
+    td_map_put_u64(&v->states, key_of(node->outs[0]), node);
+  if (node->transport != NULL && v->ok) {
+    if (node->reduce != TIR_REDUCE_SUM || node->was == NULL)
+      fail(v, node->loc, "a transport is of a sum that names what it was");
+    tir_walk(&scratch, node->transport, check_moved, &t);
+    check_expr(v, node->transport, tir_dtype_class(node->body->type),
+               "the transport");
+  }
+  td_arena_free_all(&scratch);
+}
+
 static void check_map(verifier_t *v, tir_node_t *node) {
   uint32_t reductions = reduction_count(node);
   uint32_t parallel = node->index_count - reductions;
@@ -349,6 +416,7 @@ static void check_map(verifier_t *v, tir_node_t *node) {
     check_expr(v, node->guard, TIR_CLASS_BOOL, "the guard");
   check_expr(v, node->body, of_body, "the body");
   if (v->ok) check_plan(v, node);
+  if (v->ok) check_cascade(v, node);
 }
 
 /* The new version has the target's type; its dims are the target's own, so
@@ -526,6 +594,7 @@ static void check_func(verifier_t *v, const tir_func_t *func) {
   v->func = func;
   v->node = NULL;
   td_map_init(&v->scope, &v->arena);
+  td_map_init(&v->states, &v->arena);
   check_slot_names(v);
   for (uint32_t i = 0; i < func->slot_count; i++) check_slot(v, i);
   for (uint32_t i = 0; i < func->require_count; i++) {

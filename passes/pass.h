@@ -48,6 +48,7 @@ typedef struct pass_options {
   pass_dump_fn dump;       /* NULL: no dumps; called after a pass that
                               changed the IR */
   void *dump_user;
+  bool all_cascades;       /* one sweep even where it does not pay */
 } pass_options_t;
 
 typedef struct pass_timing {

@@ -155,6 +155,10 @@ static void print_expr(td_buf_t *out, const tir_expr_t *e, int depth) {
   td_buf_putc(out, is_load ? ']' : ')');
 }
 
+void cascade_print_expr(td_buf_t *out, const tir_expr_t *e) {
+  print_expr(out, e, 0);
+}
+
 static void print_term(td_buf_t *out, const cascade_term_t *t);
 
 static void print_sum(td_buf_t *out, const cascade_sum_t *s) {

@@ -363,6 +363,7 @@ cascade_gauge_t *cascade_add_gauge(cascade_norm_t *n,
   g->leaf = tir_intern(&n->interner, leaf);
   g->present = tir_intern(&n->interner, present);
   g->before = before;
+  g->is_everywhere = true;
   if (relation == CASCADE_MINUS) {
     seen = before == NULL ? present
                           : unless(n, present, -inf, zero, present);
@@ -376,6 +377,7 @@ cascade_gauge_t *cascade_add_gauge(cascade_norm_t *n,
     if (before != NULL) {
       step = unless(n, present, 0, one,
                     op2(n, TIR_X_DIV, type, before, present));
+      step = unless(n, before, -inf, one, step);
     }
   }
   cascade_atom_t *relative =

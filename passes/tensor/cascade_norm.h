@@ -91,6 +91,9 @@ struct cascade_gauge {
   tir_expr_t *leaf;    /* interned, class U */
   tir_expr_t *present; /* its value, interned */
   tir_expr_t *before;  /* its value before a part was merged; NULL: fixed */
+  /* Applied to the leaf wherever it stands; else in exponents only. Set by
+   * the caller before each cascade_normalize. */
+  bool is_everywhere;
   /* the leaf seen from the gauge; the gauge, of class X; how far it moved:
    * before - present, or before / present */
   const cascade_atom_t *relative, *value, *step;
@@ -171,6 +174,7 @@ tir_expr_t *cascade_to_expr(cascade_norm_t *, const cascade_sum_t *sum,
 
 /* `2*x^2*exp(y) - m`, for tests, remarks and certificates. */
 void cascade_print(td_buf_t *out, const cascade_sum_t *sum);
+void cascade_print_expr(td_buf_t *out, const tir_expr_t *e);
 const char *cascade_reason_text(cascade_reason_t reason);
 
 #endif

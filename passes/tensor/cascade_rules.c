@@ -94,12 +94,13 @@ static const cascade_sum_t *sum_of(const visit_t *v, const tir_expr_t *e) {
 
 /* A leaf under the gauges, if they are applied. */
 static const cascade_sum_t *leaf_sum(const visit_t *v, tir_expr_t *e,
-                                     uint8_t mentions) {
+                                     uint8_t mentions, bool is_exponent) {
   cascade_norm_t *n = v->n;
   const cascade_atom_t *atom = cascade_leaf(n, e, mentions);
   for (size_t i = 0; v->is_relative && i < n->gauges.length; i++) {
     const cascade_gauge_t *g = n->gauges.data[i];
     if (g->leaf != atom->expr) continue;
+    if (!g->is_everywhere && !is_exponent) continue;
     const cascade_sum_t *y = cascade_of_atom(n, g->relative, 1);
     const cascade_sum_t *p = cascade_of_atom(n, g->value, 1);
     return g->relation == CASCADE_MINUS ? cascade_add(n, y, 1, p)
@@ -131,7 +132,7 @@ static const cascade_sum_t *collect(const visit_t *v,
     }
   }
   if (along->count > 1 && !has_gauge && mixed->count == 0) {
-    along = leaf_sum(v, cascade_to_expr(n, along, type), CASCADE_U);
+    along = leaf_sum(v, cascade_to_expr(n, along, type), CASCADE_U, false);
   }
   return cascade_add(n, cascade_add(n, mixed, 1, along), 1,
                      cascade_whole(n, rest));
@@ -170,7 +171,7 @@ static const cascade_sum_t *rule_exp(const visit_t *v, tir_expr_t *e,
                    t.factors[0].atom->kind == CASCADE_LEAF;
     tir_expr_t *leaf = is_atom ? t.factors[0].atom->expr
                                : cascade_to_expr(n, along, e->type);
-    along = leaf_sum(v, leaf, CASCADE_U);
+    along = leaf_sum(v, leaf, CASCADE_U, true);
   }
   const cascade_sum_t *none = cascade_of_terms(n, 0, NULL);
   const cascade_sum_t *y = none;
@@ -205,7 +206,7 @@ static const cascade_sum_t *rule_log(const visit_t *v, tir_expr_t *e,
     } else if (f->kind == CASCADE_LEAF && f->is_positive) {
       tir_expr_t *arg = f->expr;
       one = leaf_sum(v, tir_op(n->arena, TIR_X_LOG, arg->type, 1, &arg),
-                     f->mentions);
+                     f->mentions, false);
     } else {
       return refuse(n, CASCADE_FUNCTION, e);
     }
@@ -352,7 +353,7 @@ static const cascade_sum_t *rule_pure(const visit_t *v, tir_expr_t *e) {
     s = rule_mixed(v, e);
     n->reason = before; /* it can be kept whole instead */
   }
-  return s != NULL ? s : leaf_sum(v, e, class_of(n, e));
+  return s != NULL ? s : leaf_sum(v, e, class_of(n, e), false);
 }
 
 static void visit(void *user, tir_expr_t *e) {

@@ -38,7 +38,7 @@ static bool is_needed(const live_t *l, const tir_node_t *n) {
   for (uint32_t i = 0; i < n->out_count; i++) {
     if (is_live(l, n->outs[i])) return true;
   }
-  return false;
+  return n->was != NULL && is_live(l, n->was);
 }
 
 static bool holds_assert(const live_t *l, const tir_block_t *block) {
@@ -79,6 +79,7 @@ static void mark_block(live_t *l, td_arena_t *scratch,
     for (uint32_t k = 0; k < tir_node_expr_count(n); k++) {
       tir_walk(scratch, *tir_node_expr(n, k), mark_load, l);
     }
+    if (n->transport != NULL) tir_walk(scratch, n->transport, mark_load, l);
   }
 }
 

@@ -22,6 +22,7 @@
 enum {
   SCRATCH_LIMIT = 1024 * 1024, /* half of a core's second cache */
   GROUP_LIMIT = 24,
+  CASCADE_LIMIT = 64, /* nodes of a cascade and what finishes it */
   OPERATION_LIMIT = 1500, /* of a kernel: code costs more than linear time */
   VALUE_LIMIT = 400,      /* values of a kernel: GPUs take 4 KiB of arguments */
 };
@@ -34,6 +35,16 @@ bool group_is_contraction(const tir_node_t *n) {
   return n->kind == TIR_MAP && n->reduce == TIR_REDUCE_SUM && n->is_fma &&
          n->plan == TIR_PLAN_SERIAL && is_float(n->body->type) &&
          n->body->op == TIR_X_MUL && tensor_parallel(n) > 0;
+}
+
+uint32_t group_cascade_rows(tir_node_t *const *nodes, uint32_t count) {
+  uint32_t rows = UINT32_MAX;
+  for (uint32_t i = 0; i < count; i++) {
+    if (nodes[i]->cascade == 0) continue;
+    uint32_t par = tensor_parallel(nodes[i]) - (nodes[i]->is_tile ? 1 : 0);
+    if (par < rows) rows = par;
+  }
+  return rows;
 }
 
 /* Prefix that a node allows by itself: reductions along a row take all
@@ -125,7 +136,7 @@ static int64_t scratch_of(const tir_value_t *v, uint32_t prefix) {
 /* FUSE_DONE: may join; else why not. */
 static remark_code_t judge_join(td_arena_t *scratch, tir_node_t **nodes,
                                 uint32_t count, tir_node_t *n) {
-  if (n->kind != TIR_MAP) return REMARK_CODE_FUSE_KIND;
+  if (n->kind != TIR_MAP || n->cascade != 0) return REMARK_CODE_FUSE_KIND;
   if (group_is_contraction(n)) return REMARK_CODE_FUSE_COSTS_MORE;
   if (count >= GROUP_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
   nodes[count] = n; /* room was left */
@@ -170,6 +181,98 @@ static remark_code_t judge_end(td_arena_t *scratch, tir_node_t **nodes,
   return j.is_refused ? REMARK_CODE_FUSE_UNSPLITTABLE : REMARK_CODE_FUSE_DONE;
 }
 
+typedef struct rows {
+  tir_node_t *const *nodes;
+  uint32_t count, rows;
+  const tir_node_t *reader;
+  td_arena_t *scratch;
+  uint32_t *places; /* UINT32_MAX: not known yet */
+  bool is_refused, reads_group;
+} rows_t;
+
+/* A load of a value of the group, with its rows at `from`. */
+static void place_rows(rows_t *s, const tir_expr_t *e, const uint32_t *from) {
+  const tir_node_t *n = s->reader;
+  s->reads_group = true;
+  for (uint32_t i = 0; i < s->rows; i++) {
+    const tir_expr_t *a = e->args[from == NULL ? i : from[i]];
+    uint32_t at = 0;
+    while (at < n->index_count && (a->op != TIR_X_INDEX ||
+                                   n->indices[at] != a->u.index)) {
+      at++;
+    }
+    bool is_known = s->places[i] != UINT32_MAX;
+    if (at == n->index_count || (is_known && s->places[i] != at)) {
+      s->is_refused = true;
+      return;
+    }
+    s->places[i] = at;
+  }
+}
+
+static void note_rows(void *user, tir_expr_t *e) {
+  rows_t *s = user;
+  if (e->op != TIR_X_LOAD || s->is_refused) return;
+  for (uint32_t k = 0; k < s->count; k++) {
+    tir_node_t *def = s->nodes[k];
+    uint32_t from[IX_MAX_RANK];
+    if (def->outs[0] != e->u.value) continue;
+    bool is_plain = def->cascade != 0;
+    if (!is_plain && !group_row_places(s->scratch, s->nodes, k, def, s->rows,
+                                       from)) {
+      s->is_refused = true;
+      return;
+    }
+    place_rows(s, e, is_plain ? NULL : from);
+  }
+}
+
+/* A group has tens of nodes, and finishing maps read a few: asking anew costs
+ * less than remembering. */
+bool group_row_places(td_arena_t *scratch, tir_node_t *const *nodes,
+                      uint32_t count, tir_node_t *n, uint32_t rows,
+                      uint32_t *places) {
+  rows_t s = {nodes, count, rows, n, scratch, places, false, false};
+  for (uint32_t i = 0; i < rows; i++) places[i] = UINT32_MAX;
+  tir_walk(scratch, n->body, note_rows, &s);
+  for (uint32_t i = 0; i < rows; i++) {
+    s.is_refused |= places[i] == UINT32_MAX;
+    for (uint32_t k = 0; k < i; k++) s.is_refused |= places[i] == places[k];
+  }
+  return (s.reads_group || rows == 0) && !s.is_refused;
+}
+
+/* A map over the rows, and more, that finishes what a cascade computed. */
+static remark_code_t judge_finish(td_arena_t *scratch, tir_node_t **nodes,
+                                  uint32_t count, tir_node_t *n) {
+  uint32_t rows = group_cascade_rows(nodes, count);
+  uint32_t places[IX_MAX_RANK];
+  if (n->kind != TIR_MAP || n->cascade != 0) return REMARK_CODE_FUSE_KIND;
+  if (count >= CASCADE_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
+  if (n->reduce != TIR_REDUCE_NONE || tensor_parallel(n) < rows) {
+    return REMARK_CODE_FUSE_UNSPLITTABLE;
+  }
+  join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
+  check_reads(&j, n);
+  if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
+  if (!group_row_places(scratch, nodes, count, n, rows, places)) {
+    return REMARK_CODE_FUSE_UNSPLITTABLE;
+  }
+  int64_t bytes = (int64_t)td_dtype_bytes(n->outs[0]->dtype);
+  for (uint32_t i = 0; i < tensor_parallel(n); i++) {
+    int64_t lo, hi;
+    bool is_row = false;
+    for (uint32_t k = 0; k < rows; k++) is_row |= places[k] == i;
+    if (is_row) continue;
+    if (!ix_interval(n->indices[i]->extent, &lo, &hi) ||
+        __builtin_mul_overflow(bytes, hi, &bytes)) {
+      return REMARK_CODE_FUSE_SHARED_BYTES;
+    }
+  }
+  return bytes <= SCRATCH_LIMIT ? REMARK_CODE_FUSE_DONE
+                                : REMARK_CODE_FUSE_SHARED_BYTES;
+}
+
 static size_t operations(td_arena_t *scratch, tir_node_t *n) {
   size_t size = 0;
   for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
@@ -204,7 +307,7 @@ static bool has_room(td_arena_t *scratch, values_t *v, tir_node_t *n) {
 
 static void group_block(pass_state_t *state, tir_block_t *block,
                         uint32_t *next, tensor_edges_t *edges) {
-  tir_node_t *nodes[GROUP_LIMIT + 1];
+  tir_node_t *nodes[CASCADE_LIMIT + 1];
   td_arena_t scratch;
   td_arena_init(&scratch, state->task);
   for (size_t i = 0; i < block->length;) {
@@ -217,6 +320,12 @@ static void group_block(pass_state_t *state, tir_block_t *block,
     }
     uint32_t count = 1;
     nodes[0] = n;
+    while (n->cascade != 0 && i + count < block->length &&
+           count < CASCADE_LIMIT &&
+           block->data[i + count]->cascade == n->cascade) {
+      nodes[count] = block->data[i + count];
+      count++;
+    }
     bool ends = group_is_contraction(n);
     size_t size = operations(&scratch, n);
     values_t values = {.count = 0};
@@ -227,6 +336,8 @@ static void group_block(pass_state_t *state, tir_block_t *block,
       size += operations(&scratch, m);
       bool fits = has_room(&scratch, &values, m) && size <= OPERATION_LIMIT;
       remark_code_t code = !fits  ? REMARK_CODE_FUSE_REGISTERS
+                           : n->cascade != 0
+                               ? judge_finish(&scratch, nodes, count, m)
                            : ends ? judge_end(&scratch, nodes, count, m)
                                   : judge_join(&scratch, nodes, count, m);
       if (code != REMARK_CODE_FUSE_DONE) {

@@ -9,6 +9,15 @@
  * unchanged. */
 uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count);
 
+/* Leading parallel indices that the nodes of a cascade share: its rows. */
+uint32_t group_cascade_rows(tir_node_t *const *nodes, uint32_t count);
+
+/* Where each row is among the parallel indices of a map that finishes what
+ * the nodes before it computed; false if it reads another row, or nothing. */
+bool group_row_places(td_arena_t *scratch, tir_node_t *const *nodes,
+                      uint32_t count, tir_node_t *n, uint32_t rows,
+                      uint32_t *places);
+
 /* The two factors of a matrix product: a float SUM that adds left to right
  * the product of two factors which mention different parallel indices. */
 bool group_is_contraction(const tir_node_t *node);

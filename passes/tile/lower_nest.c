@@ -76,13 +76,14 @@ static strategy_t choose(tile_t *t, const tir_node_t *n, uint32_t prefix) {
 typedef struct nest {
   tir_node_t *node;
   uint32_t prefix, par;
+  const uint32_t *places; /* dim of the output by index; NULL: in order */
   kir_expr_t *subs[IX_MAX_RANK]; /* output subscripts so far */
   kir_buffer_t *acc;
   tile_range_t last;                  /* of the last parallel index */
 } nest_t;
 
 static void set_parallel(tile_t *t, nest_t *s, uint32_t i, kir_expr_t *v) {
-  s->subs[i] = v;
+  s->subs[s->places == NULL ? i : s->places[i]] = v;
   tile_set_index(t, s->node->indices[i], v);
 }
 
@@ -388,6 +389,19 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
       return;
     case BY_SCALAR: reduce_scalar(t, s, block); return;
   }
+}
+
+void tile_lower_one(tile_t *t, tir_node_t *node, uint32_t prefix,
+                    kir_expr_t *const *values, const tile_range_t *last,
+                    const uint32_t *places, kir_block_t *block) {
+  nest_t *s = TD_NEW(t->arena, nest_t);
+  s->node = node;
+  s->places = places;
+  s->prefix = prefix;
+  s->par = parallel_count(node);
+  for (uint32_t i = 0; i < prefix; i++) set_parallel(t, s, i, values[i]);
+  if (last != NULL) s->last = *last;
+  lower_node(t, s, block);
 }
 
 /* ---- the group ---------------------------------------------------------- */

@@ -159,7 +159,10 @@ static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
       td_arena_printf(b->arena, "k%02u_%s_%s", (unsigned)b->kernels.length,
                       b->func->name, nodes[count - 1]->outs[0]->name);
   t->kernel->loc = nodes[count - 1]->loc;
-  if (nodes[0]->kind == TIR_UPDATE) {
+  if (nodes[0]->cascade != 0) {
+    plan_homes(b, t);
+    tile_lower_cascade(t);
+  } else if (nodes[0]->kind == TIR_UPDATE) {
     tile_lower_update(t, nodes[0]);
   } else if (nodes[0]->kind == TIR_TOPK) {
     tile_lower_topk(t, nodes[0]);

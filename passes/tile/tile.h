@@ -17,6 +17,11 @@ enum {
 typedef struct tile_home {
   kir_buffer_t *buffer;
   uint32_t dropped;
+  uint32_t mask; /* if not 0: the subscripts that fall away, by bit */
+  /* of a sweep: the row within the block, which comes first, and where the
+   * tile begins, taken from the last subscript; what they point at changes
+   * as statements are built. NULL: none */
+  kir_expr_t *const *lead, *const *origin;
 } tile_home_t;
 
 typedef struct tile {
@@ -71,6 +76,8 @@ bool tile_escapes(const tile_t *t, const tir_value_t *value);
 /* Gives a value a scratch home; later mentions use it. */
 void tile_set_home(tile_t *t, const tir_value_t *value, kir_buffer_t *buffer,
                    uint32_t dropped);
+void tile_set_lead(tile_t *t, const tir_value_t *value,
+                   kir_expr_t *const *lead, kir_expr_t *const *origin);
 /* Says what an index stands for; forgets what was translated before. */
 void tile_set_index(tile_t *t, const tir_index_t *index, kir_expr_t *value);
 /* Translates an expression under the present indices. */
@@ -134,6 +141,14 @@ kir_x_t tile_fold_op(tir_reduce_t reduce);
 void tile_lower_nest(tile_t *t, uint32_t prefix);
 /* lower_map.c: a formula without sums on a GPU; false if it is none. */
 bool tile_lower_map(tile_t *t);
+/* One node of a group, within loops over its first `prefix` indices, whose
+ * values are given; `last`: the range of its last parallel index, or NULL;
+ * `places`: which dim of the output each index is, NULL: in order. */
+void tile_lower_one(tile_t *t, tir_node_t *node, uint32_t prefix,
+                    kir_expr_t *const *values, const tile_range_t *last,
+                    const uint32_t *places, kir_block_t *block);
+/* lower_cascade.c: a group that is one sweep over an axis. */
+void tile_lower_cascade(tile_t *t);
 /* lower_contraction.c: a matrix product and what is fused to it; false if
  * the group has none that pays, or a form it does not know. */
 bool tile_lower_contraction(tile_t *t);

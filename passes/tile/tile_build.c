@@ -78,6 +78,30 @@ void tile_set_home(tile_t *t, const tir_value_t *value, kir_buffer_t *buffer,
   td_map_put_u64(&t->homes, key_of(value), home);
 }
 
+void tile_set_lead(tile_t *t, const tir_value_t *value,
+                   kir_expr_t *const *lead, kir_expr_t *const *origin) {
+  tile_home_t *home = td_map_get_u64(&t->homes, key_of(value));
+  home->lead = lead;
+  home->origin = origin;
+}
+
+/* Subscripts within a home; `out` has room for one more than count. */
+static uint32_t home_subs(tile_t *t, const tile_home_t *home, uint32_t count,
+                          kir_expr_t *const *subs, kir_expr_t **out) {
+  uint32_t n = 0;
+  if (home->lead != NULL) out[n++] = *home->lead;
+  for (uint32_t i = 0; i < count; i++) {
+    bool falls = home->mask != 0 ? (home->mask >> i & 1) != 0
+                                 : i < home->dropped;
+    if (!falls) out[n++] = subs[i];
+  }
+  if (home->origin != NULL) {
+    out[n - 1] = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, out[n - 1],
+                          *home->origin);
+  }
+  return n;
+}
+
 kir_buffer_t *tile_view_param(tile_t *t, const tir_value_t *value,
                               const tir_value_t *view) {
   for (uint32_t d = 0; d < view->rank; d++) tile_use_dims(t, view->dims[d]);
@@ -148,14 +172,17 @@ static kir_expr_t *translate_load(tile_t *t, const tir_expr_t *e,
     return tile_dim(t, ix_sym(t->module->pool, v->symbol));
   }
   tile_home_t *home = td_map_get_u64(&t->homes, key_of(v));
-  if (home == NULL || home->dropped == 0) {
+  bool is_plain = home == NULL || (home->dropped == 0 && home->mask == 0 &&
+                                   home->lead == NULL && home->origin == NULL);
+  if (is_plain) {
     kir_buffer_t *b = home == NULL ? tile_param(t, v, true, false)
                                    : home->buffer;
     if (b->space == KIR_GLOBAL) b->is_read = true;
     return kir_load(t->arena, b, e->arg_count, args);
   }
-  return kir_load(t->arena, home->buffer, e->arg_count - home->dropped,
-                  args + home->dropped);
+  kir_expr_t *subs[2 * IX_MAX_RANK];
+  uint32_t count = home_subs(t, home, e->arg_count, args, subs);
+  return kir_load(t->arena, home->buffer, count, subs);
 }
 
 static void translate(void *user, tir_expr_t *e) {
@@ -286,13 +313,18 @@ void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
   tile_home_t *home = td_map_get_u64(&t->homes, key_of(value));
   kir_buffer_t *b = home == NULL ? tile_param(t, value, false, true)
                                  : home->buffer;
-  uint32_t dropped = home == NULL ? 0 : home->dropped;
   if (b->space == KIR_GLOBAL) {
     b->is_written = true;
   } else if (tile_escapes(t, value)) {
     tile_store(t, block, output_of(t, value), count, subs, v);
   }
-  tile_store(t, block, b, count - dropped, subs + dropped, v);
+  if (home == NULL) {
+    tile_store(t, block, b, count, subs, v);
+    return;
+  }
+  kir_expr_t *at[2 * IX_MAX_RANK];
+  uint32_t n = home_subs(t, home, count, subs, at);
+  tile_store(t, block, b, n, at, v);
 }
 
 /* ---- reductions --------------------------------------------------------- */

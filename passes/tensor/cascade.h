@@ -1,0 +1,133 @@
+/* cascade.h: regions of reductions over one axis, between the files of
+ * find_cascades.
+ *
+ *   cascade_region.c  which reductions are members, with their bodies in one
+ *                     space of indices
+ *   cascade_split.c   bodies to components: normal forms, gauges, ranks
+ *   find_cascades.c   the pass: components and finishing maps into the block
+ *
+ * Everything lies in the scratch arena of one function's pass, but for what
+ * enters the module. */
+#ifndef TDSL_PASSES_TENSOR_CASCADE_H
+#define TDSL_PASSES_TENSOR_CASCADE_H
+
+#include "passes/pass.h"
+#include "passes/tensor/cascade_norm.h"
+
+enum {
+  CASCADE_MAX_MEMBERS = 32,
+  CASCADE_MAX_COMPONENTS = 48,
+  CASCADE_PIVOT_BOX = 32, /* elements an index gives to a pivot */
+};
+
+/* One reduction of the text. */
+typedef struct cascade_member {
+  tir_node_t *node;
+  size_t at;              /* place in the block */
+  uint32_t parallel;      /* its parallel indices, under which guard and body
+                             are written: rows are the region's */
+  tir_index_t *indices[IX_MAX_RANK];
+  tir_expr_t *guard;      /* maps inlined; NULL: none */
+  tir_expr_t *body;
+  /* after the split */
+  tir_expr_t *live;       /* the part of the guard along the axis, or NULL */
+  const cascade_sum_t *factor; /* tests of the guard that do not vary */
+  const cascade_sum_t *plain;  /* the body, no gauge */
+  const cascade_sum_t *result; /* over the components' values */
+  tir_expr_t *copied;          /* or a component's value as it is */
+} cascade_member_t;
+
+/* One accumulator of the state. */
+typedef struct cascade_component {
+  tir_reduce_t reduce;
+  const cascade_sum_t *sum; /* of a SUM; NULL: body as it is */
+  tir_expr_t *body, *live;
+  tdsl_dtype_t type;        /* of the accumulator */
+  const char *name;
+  uint32_t extra_count;     /* parallel indices besides the rows */
+  tir_index_t *extras[IX_MAX_RANK];
+  bool is_gauge;
+  bool is_outside;          /* reads no row: computed once, not per row */
+  tir_value_t *value, *was; /* was: before a part was merged, or NULL */
+  const cascade_atom_t *atom;
+  tir_expr_t *transport;    /* NULL: identity */
+  tir_node_t *node;
+  td_loc_t loc;
+} cascade_component_t;
+
+typedef enum cascade_gauge_kind {
+  CASCADE_NONE, CASCADE_PIVOT, CASCADE_RUNNING, CASCADE_SCALE,
+} cascade_gauge_kind_t;
+
+typedef struct cascade_region {
+  pass_state_t *state;
+  tir_module_t *module;
+  tir_func_t *func;
+  tir_block_t *block;
+  td_arena_t *scratch;
+  uint32_t row_count, axis_count;
+  tir_index_t *rows[IX_MAX_RANK];
+  tir_index_t *axis[IX_MAX_RANK];
+  uint32_t member_count;
+  cascade_member_t members[CASCADE_MAX_MEMBERS];
+  /* tir_node_t* -> itself: what depends on a member */
+  td_map_t dependents;
+  td_map_t inlined;    /* tir_node_t* -> itself: maps put into bodies */
+  cascade_norm_t norm;
+  uint32_t component_count;
+  cascade_component_t *components[CASCADE_MAX_COMPONENTS];
+  uint32_t pivot_count;
+  tir_node_t *pivots[CASCADE_MAX_COMPONENTS]; /* means of a first box */
+  cascade_gauge_kind_t kind;
+  /* the first refusal: which member, and why */
+  cascade_member_t *refused;
+  cascade_reason_t reason;
+  const tir_expr_t *at;
+} cascade_region_t;
+
+/* ---- cascade_region.c ---- */
+
+/* Grows a region from a sink. Nodes in `broken` are never members. False if
+ * fewer than two members are left, or on a refusal (refused, reason, at). */
+bool cascade_grow(cascade_region_t *r, tir_node_t *sink, size_t at,
+                  const td_map_t *broken);
+/* Whether an expression mentions an index of the axis. */
+bool cascade_is_along(const cascade_region_t *r, tir_expr_t *e);
+
+/* ---- cascade_split.c ---- */
+
+/* Normal forms, gauges, components, transports, results of all members.
+ * False on a refusal. */
+bool cascade_split(cascade_region_t *r);
+
+/* Its parts, which gauges need too. */
+bool cascade_refuse(cascade_region_t *r, cascade_member_t *m,
+                    cascade_reason_t reason, const tir_expr_t *at);
+/* NULL: there are too many. The caller names it, or gives it a value. */
+cascade_component_t *cascade_new_component(cascade_region_t *r,
+                                           const cascade_member_t *m,
+                                           tir_reduce_t reduce,
+                                           const cascade_sum_t *sum,
+                                           tir_expr_t *body);
+void cascade_name_component(cascade_region_t *r, cascade_component_t *c,
+                            const cascade_member_t *m, const char *suffix);
+/* A value over the rows and a component's extras, and its element. */
+tir_value_t *cascade_state_value(cascade_region_t *r,
+                                 const cascade_component_t *c,
+                                 const char *name);
+tir_expr_t *cascade_state_load(cascade_region_t *r,
+                               const cascade_component_t *c,
+                               const tir_value_t *v);
+void cascade_need_was(cascade_region_t *r, cascade_component_t *c);
+
+/* ---- cascade_gauge.c: after the bodies are in normal form ---- */
+
+bool cascade_add_exponents(cascade_region_t *r, cascade_member_t *m);
+void cascade_add_scales(cascade_region_t *r, const cascade_member_t *m);
+bool cascade_add_pivots(cascade_region_t *r, cascade_member_t *m);
+
+/* ---- cascade_tiles.c ---- */
+
+void cascade_adopt_tiles(pass_state_t *state, tir_func_t *func);
+
+#endif
