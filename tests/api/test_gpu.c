@@ -141,7 +141,8 @@ static void pointers_are_good(void **state) {
     tdsl_run_stats_t stats = execute(&g);
     assert_int_equal(stats.upload_bytes, 2 * 4 * ROWS + 16);
     assert_int_equal(stats.download_bytes, 4 * ROWS);
-    for (int k = 0; k < ROWS; k++) assert_true(data[k] == 10 * (i - 1) + i);
+    float want = (float)(10 * (i - 1) + i);
+    for (int k = 0; k < ROWS; k++) assert_true(data[k] == want);
     for (int k = 0; k < ROWS; k++) data[k] += 10;
     assert_int_equal(stats.is_replayed, i > 1);
   }
