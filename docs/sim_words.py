@@ -53,7 +53,7 @@ CHECKS = {
     "cluster.phase": "barrier.cluster arrive and wait that do not alternate",
     "order.race": "two operations on streams touch the same bytes, one "
                   "writes, and nothing orders them",
-    "order.lifetime": "memory, a module or a graph that ends before what "
+    "order.lifetime": "memory or a module that ends before what "
                       "uses it",
     "order.host": "pinned memory used by the host while a copy is under way",
     "num.div": "an integer division by zero",
