@@ -52,6 +52,10 @@ static() {
   $CC "$here/consumer.c" -I"$prefix/include" "$lib/libtdsl.a" $private \
     -o "$work/static" && "$work/static"
 }
+# The command finds what it opens by name, wherever it was moved.
+moved() {
+  "$prefix/bin/tdslc" version | grep "^simulator  *version 1 ($prefix/"
+}
 found() {
   mkdir -p "$work/found" && cat >"$work/found/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.20)
@@ -83,6 +87,7 @@ as_cxx() {
       -I"$prefix/include" -c "$work/header.cpp" -o "$work/header.o"
 }
 
+try moved moved
 try plain plain
 if command -v pkg-config >/dev/null 2>&1; then try packaged packaged; fi
 try static static
