@@ -1,0 +1,444 @@
+"""Certificates of cascades: every chain of find_cascades/zoo.tdsl, computed in
+parts by random merge trees, against the formulas as they were lowered.
+
+Both texts are read and evaluated here, in f64. A part is lifted from the
+identities; two parts are merged by their transports; the states that come out
+are what the maps behind the cascade read. Parts may be empty or masked."""
+import math
+import os
+import random
+import re
+import subprocess
+import sys
+
+TDSLC = os.path.join(os.environ["TDSL_TEST_BUILD"], "tdslc")
+ZOO = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                   "find_cascades", "zoo.tdsl")
+DIMS = {"T": 7, "S": 9, "N": 11, "M": 8, "O": 3, "V": 6, "C": 4, "R": 5,
+        "Y": 3, "X": 4, "NP": 3, "MP": 2}
+TOKEN = re.compile(r'\s*(%[\w.?]+|\$\d+|[A-Za-z_][\w.]*|'
+                   r'-?(?:inf|nan|\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?::f64)?|'
+                   r'[\[\](),;=+*/-])')
+REDUCE = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+
+
+class Node:
+    """One line of TIR: name, kind, indices, guard, transport, body."""
+
+
+def tokens_of(text):
+    out, at = [], 0
+    while at < len(text.rstrip()):
+        m = TOKEN.match(text, at)
+        assert m, text[at:at + 40]
+        out.append(m.group(1))
+        at = m.end()
+    return out
+
+
+class Reader:
+    def __init__(self, text):
+        self.tokens, self.at, self.lets = tokens_of(text), 0, {}
+
+    def peek(self):
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    def take(self, *want):
+        token = self.peek()
+        assert not want or token in want, (want, token)
+        self.at += 1
+        return token
+
+    def args(self, close):
+        out = []
+        while self.peek() != close:
+            out.append(self.expr())
+            if self.peek() == ",":
+                self.take()
+        self.take(close)
+        return tuple(out)
+
+    def poly(self):
+        """Up to the comma, semicolon or bracket that ends it."""
+        depth, text = 0, ""
+        while depth or self.peek() not in (",", ";", "]", ")"):
+            token = self.take()
+            depth += (token == "(") - (token == ")")
+            text += token.replace("/", "//")
+        return text
+
+    def expr(self):
+        token = self.take()
+        if token.startswith("%"):
+            if self.peek() == "[":
+                self.take()
+                return ("load", token[1:]) + self.args("]")
+            return ("load", token[1:])
+        if token.startswith("$"):
+            return self.lets[token]
+        if token in ("true", "false"):
+            return ("num", token == "true")
+        if re.match(r"-?(inf|nan|\d)", token):
+            token = token.replace(":f64", "")
+            return ("num", int(token) if re.fullmatch(r"-?\d+", token)
+                    else float(token))
+        if token == "dim" and self.peek() == "(":
+            self.take()
+            text = self.poly()
+            self.take(")")
+            return ("dim", text)
+        if self.peek() == "(":
+            self.take()
+            return (token,) + self.args(")")
+        return ("index", token)
+
+
+def parse(text):
+    """The nodes of a function, in order."""
+    text = re.sub(r"\n {6,}", " ", text[text.index("{\n") + 2:])
+    nodes = []
+    for line in text.split("\n"):
+        m = re.match(r"  %([\w.]+): (\w+)(?:\[[^\]]*\])?[^=]*"
+                     r"= (map|reduce\.\w+)([^\[]*)\[", line)
+        if not m:
+            continue
+        n = Node()
+        n.name, n.dtype, n.kind, words = m.groups()
+        n.words = words.split()
+        c = re.search(r"cascade (\d+)", words)
+        n.cascade = int(c.group(1)) if c else 0
+        n.is_tile = "tile" in n.words
+        w = re.search(r"was %([\w.]+)", words)
+        n.was = w.group(1) if w else None
+        body = line[line.index(" = " + m.group(3)):]
+        r = Reader(body[body.index("["):])
+        r.take("[")
+        n.parallel, n.reduced, into = [], [], None
+        into = n.parallel
+        while r.peek() != "]":
+            if r.peek() in (";", ","):
+                if r.take() == ";":
+                    into = n.reduced
+                continue
+            name = r.take()
+            r.take("in")
+            into.append((name, r.poly()))
+        r.take("]")
+        while r.peek() == "let":
+            r.take()
+            name = r.take()
+            r.take("=")
+            r.lets[name] = r.expr()
+        n.guard = n.transport = None
+        if r.peek() == "where":
+            r.take()
+            n.guard = r.expr()
+        if r.peek() == "transport":
+            r.take()
+            n.transport = r.expr()
+        n.body = r.expr()
+        nodes.append(n)
+    return nodes
+
+
+# ---- evaluation -------------------------------------------------------------
+
+def power(base, x):
+    try:
+        return base ** x
+    except OverflowError:
+        return math.inf
+
+
+def divide(a, b):
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    if b == 0:
+        return math.nan if a == 0 or a != a else math.copysign(math.inf, a)
+    return a / b
+
+
+def pick(a, b, choose):
+    return math.nan if a != a or b != b else choose(a, b)
+
+
+SIMPLE = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b, "div": divide, "mod": lambda a, b: a % b,
+    "neg": lambda a: -a, "not": lambda a: not a, "abs": abs,
+    "exp": lambda a: power(math.e, a) if abs(a) > 700 else math.exp(a),
+    "log": lambda a: math.log(a) if a > 0 else
+    (-math.inf if a == 0 else math.nan),
+    "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
+    "rsqrt": lambda a: 1 / math.sqrt(a) if a > 0 else math.inf,
+    "tanh": math.tanh, "max": lambda a, b: pick(a, b, max),
+    "min": lambda a, b: pick(a, b, min), "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "cast.f32": float, "cast.f64": float,
+}
+
+
+class Program:
+    """Values by name and indices, on demand. `rng`: cascades are computed in
+    parts; None: every node as it stands."""
+
+    def __init__(self, nodes, inputs, rng=None):
+        self.nodes = {n.name: n for n in nodes}
+        self.order, self.inputs, self.rng = nodes, inputs, rng
+        self.memo, self.over = {}, {}
+
+    def size(self, text):
+        return int(eval(text, {"min": min, "max": max}, dict(DIMS)))
+
+    def space(self, indices):
+        out = [{}]
+        for name, extent in indices:
+            out = [dict(e, **{name: i}) for e in out
+                   for i in range(self.size(extent))]
+        return out
+
+    def eval(self, e, env):
+        op = e[0]
+        if op == "num":
+            return e[1]
+        if op == "dim":
+            return self.size(e[1])
+        if op == "index":
+            return env[e[1]] if e[1] in env else DIMS[e[1]]
+        if op == "load":
+            return self.value(e[1], tuple(self.eval(a, env) for a in e[2:]))
+        if op == "select":
+            return self.eval(e[2 if self.eval(e[1], env) else 3], env)
+        if op == "and":
+            return all(self.eval(a, env) for a in e[1:])
+        if op == "or":
+            return any(self.eval(a, env) for a in e[1:])
+        return SIMPLE[op](*[self.eval(a, env) for a in e[1:]])
+
+    def value(self, name, at):
+        if (name, at) in self.over:
+            return self.over[name, at]
+        n = self.nodes.get(name)
+        if n is None:
+            return self.inputs(name, at)
+        env = dict(zip([i[0] for i in n.parallel], at))
+        if n.is_tile and n.kind == "map":
+            return self.eval(n.body, env)  # sees the gauge of its part
+        if (name, at) not in self.memo:
+            if n.cascade and not n.is_tile and self.rng:
+                self.sweep(n, at)
+            elif n.kind == "map":
+                self.memo[name, at] = self.eval(n.body, env)
+            else:
+                self.memo[name, at] = self.reduce(
+                    n, env, self.space(n.reduced))
+        return self.memo[name, at]
+
+    def reduce(self, n, env, tuples):
+        op = n.kind[7:]
+        total = REDUCE[op]
+        for t in tuples:
+            e = dict(env, **t)
+            if n.guard is not None and not self.eval(n.guard, e):
+                continue
+            v = self.eval(n.body, e)
+            total = total + v if op == "sum" else SIMPLE[op](total, v)
+        return total
+
+    # -- parts
+
+    def states(self, number):
+        return [n for n in self.order if n.cascade == number
+                and not n.is_tile]
+
+    def places(self, n, row):
+        extras = n.parallel[len(row):]
+        return [row + tuple(e[i[0]] for i in extras)
+                for e in self.space(extras)]
+
+    def lift(self, states, row, tuples):
+        """The states of one part; maxima first, and seen by the others."""
+        out = {}
+        self.over, outer = dict(self.over), self.over
+        for n in states:
+            for at in self.places(n, row):
+                env = dict(zip([i[0] for i in n.parallel], at))
+                named = [dict(zip([i[0] for i in n.reduced], t))
+                         for t in tuples]
+                out[n.name, at] = self.reduce(n, env, named)
+                self.over[n.name, at] = out[n.name, at]
+        self.over = outer
+        return out
+
+    def merge(self, states, row, a, b):
+        out = {}
+        for n in states:
+            if n.kind != "reduce.sum":
+                for at in self.places(n, row):
+                    key = n.name, at
+                    out[key] = SIMPLE[n.kind[7:]](a[key], b[key])
+        for part in (a, b):
+            self.over, outer = dict(self.over), self.over
+            self.over.update(out)
+            for n in states:
+                for at in self.places(n, row):
+                    if n.was:
+                        self.over[n.was, at] = part[n.name, at]
+            moved = {}
+            for n in states:
+                for at in self.places(n, row):
+                    env = dict(zip([i[0] for i in n.parallel], at))
+                    if n.kind == "reduce.sum":
+                        moved[n.name, at] = (
+                            part[n.name, at] if n.transport is None
+                            else self.eval(n.transport, env))
+            self.over = outer
+            for key, v in moved.items():
+                part[key] = v
+        for n in states:
+            if n.kind == "reduce.sum":
+                for at in self.places(n, row):
+                    out[n.name, at] = a[n.name, at] + b[n.name, at]
+        return out
+
+    def sweep(self, n, at):
+        states = self.states(n.cascade)
+        rows = min(len(s.parallel) for s in states)
+        row = at[:rows]
+        axis = [tuple(t.values()) for t in self.space(states[0].reduced)]
+        cuts = sorted(self.rng.randrange(len(axis) + 1)
+                      for _ in range(self.rng.randrange(5)))
+        ends = [0] + cuts + [len(axis)]
+        parts = [self.lift(states, row, axis[i:j])
+                 for i, j in zip(ends, ends[1:])]
+        while len(parts) > 1:
+            i = self.rng.randrange(len(parts) - 1)
+            parts[i:i + 2] = [self.merge(states, row, parts[i],
+                                         parts[i + 1])]
+        self.memo.update(parts[0])
+
+
+# ---- the zoo ----------------------------------------------------------------
+
+def dump(stage, entry, **env):
+    command = [TDSLC, "dump", stage, ZOO, "--entry", entry, "-q"]
+    done = subprocess.run(command, capture_output=True, text=True,
+                          env=dict(os.environ, **env))
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
+def inputs_of(seed, style):
+    """Numbers by name and place: plain, far off, or with -inf among them."""
+    def value(name, at):
+        rng = random.Random("%d %s %r" % (seed, name, at))
+        if name in ("y",) and style.get("y") == "index":
+            return rng.randrange(DIMS["V"])
+        if name in style.get("ints", ()):
+            return rng.randrange(style["ints"][name])
+        x = rng.uniform(-2, 2)
+        if style["kind"] == "far":
+            return x + 300 if name in ("s", "x", "a") else x
+        if style["kind"] == "masked" and name in ("s", "a", "x"):
+            return -math.inf if rng.random() < 0.4 else x
+        return x
+    return value
+
+
+INTS = {"p09": {"seg": 3}, "p11": {"page": 3, "n": 20}, "p16": {"t": 11},
+        "p28": {"n": 12}}
+# Chains that stay as they are: a pair of positions, no chain.
+NO_CASCADE = ("p25", "p26", "p27", "p34", "p35", "p12", "p32")
+# -inf is a value of the text there, and not a mask.
+MASKED = ("p01", "p04", "p10", "p13", "p14", "p19", "p21", "p36")
+
+
+def close(a, b):
+    if a != a or b != b:
+        return a != a and b != b
+    return a == b or abs(a - b) <= 1e-8 * (1 + abs(a) + abs(b))
+
+
+def check(entry, mutate=None):
+    before = parse(dump("tir", entry))
+    text = dump("tir-after=find-cascades", entry, TDSL_CASCADES="all")
+    after = parse(text)
+    for n in after:
+        if mutate and n.transport:
+            n.transport = mutate(n)
+    if not any(n.cascade for n in after):
+        return ["nothing is a cascade"] if entry not in NO_CASCADE else []
+    results = [w for w in re.findall(r"= %([\w.]+)",
+                                     text[text.rindex("return"):])]
+    kinds = ["plain", "far"] + (["masked"] if entry in MASKED else [])
+    for kind in kinds:
+        for seed in range(3):
+            style = {"kind": kind, "ints": INTS.get(entry, {}),
+                     "y": "index" if entry == "p17" else ""}
+            inputs = inputs_of(seed, style)
+            want = Program(before, inputs)
+            got = Program(after, inputs, random.Random(seed))
+            for name in results:
+                node = want.nodes.get(name)
+                if node is None or node.kind not in ("map", "reduce.sum",
+                                                     "reduce.max"):
+                    continue
+                for e in want.space(node.parallel)[:20]:
+                    at = tuple(e.values())
+                    a, b = want.value(name, at), got.value(name, at)
+                    # where the text has no number a cascade may have one
+                    if not close(a, b) and a == a:
+                        return ["%s%r of %s, seed %d: %r, not %r"
+                                % (name, at, kind, seed, b, a)]
+    return []
+
+
+def flipped(e):
+    """Every difference the other way round."""
+    if not isinstance(e, tuple):
+        return e
+    e = tuple(flipped(a) for a in e)
+    return (e[0], e[2], e[1]) if e[0] == "sub" else e
+
+
+def unguarded(e):
+    """The arm of a select that a guard keeps from empty parts."""
+    if not isinstance(e, tuple):
+        return e
+    e = tuple(unguarded(a) for a in e)
+    return e[3] if e[0] == "select" else e
+
+
+# What must be caught, in which chain.
+MUTANTS = {
+    "still": (lambda n: None, ("p01", "p04", "p21", "p22")),
+    "flipped": (lambda n: flipped(n.transport), ("p01", "p04")),
+    "unguarded": (lambda n: unguarded(n.transport), ("p19",)),
+    "short": (lambda n: n.transport[2] if n.transport[0] == "add"
+              else n.transport, ("p22",)),
+}
+
+
+def main():
+    failed = 0
+    for name, (mutate, entries) in MUTANTS.items():
+        for entry in entries:
+            caught = bool(check(entry, mutate))
+            print("%s mutant.%s.%s" % ("ok" if caught else "not ok", name,
+                                       entry))
+            failed += not caught
+    for entry in ["p%02d" % i for i in range(1, 39)]:
+        if entry in ("p02", "p17", "p18", "p33"):
+            continue  # nothing of theirs is scalar and a chain alone
+        out = check(entry)
+        print("%s %s" % ("not ok" if out else "ok", entry))
+        for line in out:
+            print("  " + line)
+        failed += bool(out)
+    sys.exit(failed > 0)
+
+
+main()
