@@ -27,25 +27,17 @@
  * 3. Every accumulator adds its products in index order, one rounding each
  *    (plan SERIAL), and only those that are there: neither the tile nor the
  *    number of rows changes a bit. */
-#include "passes/tile/contraction.h"
+#include "passes/tile/contraction_simt.h"
 
 #include "ir/expr.h"
-#include "passes/tile/tile_wide.h"
 #include "runtime/base/num.h"
 
 enum {
-  WARP = 32,
   GAP = 8,
-  LONG_TAIL = 48,   /* operations of an epilogue that is written out once */
-  LONG_OPERAND = 24, /* and of an operand that a small tile is for */
+  LONG_OPERAND = 24, /* operations of an operand that a small tile is for */
 };
 
-/* warps along m and n, lanes of a warp along m and n, rows and columns of a
- * lane, depth at a time; ordered from large to small */
-typedef struct shape {
-  int64_t warps_m, warps_n, lanes_m, lanes_n, rows, columns, depth;
-} shape_t;
-
+/* Ordered from large to small. */
 static const shape_t shapes[] = {
     {2, 2, 8, 4, 8, 16, 16}, /* 128 x 128 */
     {2, 2, 8, 4, 4, 8, 16},  /* 64 x 64 */
@@ -56,82 +48,6 @@ static const shape_t shapes[] = {
     {1, 4, 1, 32, 1, 1, 32}, /* 1 x 128 */
 };
 enum { LARGE, MIDDLE, TALL, SMALL, FLAT, THIN, LINE }; /* ORDER shapes */
-
-/* One operand on its way to shared memory. */
-typedef struct operand {
-  tir_expr_t *e;
-  const flat_group_t *outer;  /* m or n */
-  kir_expr_t *base;           /* of the tile */
-  int64_t size;               /* rows (columns) of the tile */
-  bool is_deep;               /* neighbours along k, not along the outer one */
-  int64_t v;                  /* neighbours that a lane fetches at once */
-  int64_t groups, slots;      /* of v elements in all; of a thread */
-  int64_t at, half;           /* in shared memory: start, distance of halves */
-  tile_wides_t wides;
-  kir_buffer_t *stage;        /* REGISTER [warps, slots, v, lanes] */
-} operand_t;
-
-typedef struct simt {
-  product_t *p;
-  tile_t *t;
-  shape_t shape;
-  int64_t warps, v;           /* v: neighbours of 16 bytes */
-  operand_t a, b;
-  kir_buffer_t *shared, *acc;
-  int64_t stride;             /* epilogue: columns of a row in shared memory */
-} simt_t;
-
-/* ---- small expressions --------------------------------------------------- */
-
-static kir_expr_t *add(simt_t *s, kir_expr_t *a, kir_expr_t *b) {
-  return kir_add(s->t->arena, a, b);
-}
-
-static kir_expr_t *times(simt_t *s, kir_expr_t *a, int64_t n) {
-  return kir_mul(s->t->arena, a, tile_int(s->t, n));
-}
-
-static kir_expr_t *quotient(simt_t *s, kir_expr_t *a, int64_t n) {
-  if (n == 1) return a;
-  if (a->op == KIR_X_CONST) return tile_int(s->t, a->u.i64 / n);
-  return tile_op2(s->t, KIR_X_DIV, TDSL_DTYPE_I64, a, tile_int(s->t, n));
-}
-
-static kir_expr_t *rest(simt_t *s, kir_expr_t *a, int64_t n) {
-  if (n == 1) return tile_int(s->t, 0);
-  if (a->op == KIR_X_CONST) return tile_int(s->t, a->u.i64 % n);
-  return tile_op2(s->t, KIR_X_MOD, TDSL_DTYPE_I64, a, tile_int(s->t, n));
-}
-
-static kir_expr_t *both(simt_t *s, kir_expr_t *a, kir_expr_t *b) {
-  if (a == NULL || b == NULL) return a == NULL ? b : a;
-  return tile_op2(s->t, KIR_X_AND, TDSL_DTYPE_BOOL, a, b);
-}
-
-static kir_block_t *warp_loop(simt_t *s, kir_block_t *block, kir_expr_t **w) {
-  return tile_loop(s->t, block, KIR_LOOP_WARP, "warp", tile_int(s->t, 0),
-                   tile_int(s->t, s->warps), 1, w);
-}
-
-static kir_block_t *unroll(simt_t *s, kir_block_t *block, const char *name,
-                           int64_t n, kir_expr_t **v) {
-  if (n == 1) {
-    *v = tile_int(s->t, 0);
-    return block;
-  }
-  return tile_loop(s->t, block, KIR_LOOP_UNROLL, name, tile_int(s->t, 0),
-                   tile_int(s->t, n), 1, v);
-}
-
-/* All lanes of a warp; the loop itself for its mask. */
-static kir_block_t *lanes(simt_t *s, kir_block_t *block, kir_expr_t **l,
-                          kir_stmt_t **loop) {
-  kir_block_t *body =
-      tile_loop(s->t, block, KIR_LOOP_LANE, "l", tile_int(s->t, 0),
-                tile_int(s->t, WARP), 1, l);
-  if (loop != NULL) *loop = td_vec_last(block);
-  return body;
-}
 
 /* ---- sizes --------------------------------------------------------------- */
 
@@ -187,7 +103,7 @@ static void set_operand(simt_t *s, operand_t *o, tir_expr_t *e,
                         const flat_group_t *outer, kir_expr_t *base,
                         int64_t size) {
   product_t *p = s->p;
-  int64_t threads = s->warps * WARP;
+  int64_t threads = s->warps * SIMT_WARP;
   o->e = e;
   o->outer = outer;
   o->base = base;
@@ -214,7 +130,7 @@ static void alloc_operand(simt_t *s, operand_t *o, const char *name,
   int64_t lead[2] = {s->warps, o->slots};
   const ix_poly_t *dims[4] = {ix_const(pool, s->warps),
                               ix_const(pool, o->slots), ix_const(pool, o->v),
-                              ix_const(pool, WARP)};
+                              ix_const(pool, SIMT_WARP)};
   tile_wide_alloc(s->t, &o->wides, block, 2, lead);
   o->stage = tile_alloc(s->t, block, name, s->p->type, KIR_REGISTER, 4, dims);
 }
@@ -229,9 +145,9 @@ typedef struct slot {
 } slot_t;
 
 static void find_slot(simt_t *s, const operand_t *o, slot_t *at) {
-  int64_t threads = s->warps * WARP;
+  int64_t threads = s->warps * SIMT_WARP;
   kir_expr_t *number = add(s, times(s, at->u, threads),
-                           add(s, times(s, at->w, WARP), at->l));
+                           add(s, times(s, at->w, SIMT_WARP), at->l));
   at->is_there = NULL;
   if (o->groups % threads != 0) {
     at->is_there = tile_less(s->t, number, tile_int(s->t, o->groups));
@@ -245,13 +161,6 @@ static void find_slot(simt_t *s, const operand_t *o, slot_t *at) {
     at->outer = times(s, rest(s, number, across), o->v);
     at->k = quotient(s, number, across);
   }
-}
-
-/* i < extent, for a tile of `size` from a multiple of it on; NULL: always. */
-static kir_expr_t *is_below(simt_t *s, kir_expr_t *i, const ix_poly_t *extent,
-                            int64_t size) {
-  if (tile_is_multiple(extent, size)) return NULL;
-  return tile_less(s->t, i, tile_dim(s->t, extent));
 }
 
 /* Sets the operand's indices to element v of a slot; whether it is one, NULL:
@@ -357,11 +266,6 @@ static void put(simt_t *s, operand_t *o, kir_block_t *block, kir_expr_t *kb,
 
 /* ---- the products -------------------------------------------------------- */
 
-/* Rows (columns) of a lane: groups of `n` neighbours, `gap` apart. */
-static int64_t in_group(const simt_t *s, int64_t count) {
-  return count % s->v == 0 ? s->v : count % 2 == 0 ? 2 : 1;
-}
-
 /* One operand's elements at a place of the depth, into registers. */
 static void load_row(simt_t *s, const operand_t *o, kir_block_t *block,
                      kir_buffer_t *to, kir_expr_t *half, kir_expr_t *group,
@@ -421,7 +325,7 @@ static void compute(simt_t *s, kir_block_t *block, kir_expr_t *kb,
   block = warp_loop(s, block, &w);
   kir_buffer_t *regs[2];
   const ix_poly_t *dims[2] = {ix_const(pool, s->shape.rows),
-                              ix_const(pool, WARP)};
+                              ix_const(pool, SIMT_WARP)};
   regs[0] = tile_alloc(t, block, "as", p->type, KIR_REGISTER, 2, dims);
   dims[0] = ix_const(pool, s->shape.columns);
   regs[1] = tile_alloc(t, block, "bs", p->type, KIR_REGISTER, 2, dims);
@@ -486,169 +390,6 @@ static void main_loop(simt_t *s, kir_block_t *block) {
   barrier(s, body);
 }
 
-/* ---- the epilogue -------------------------------------------------------- */
-
-/* Rows of n neighbours of what leaves the group, in its order. */
-typedef struct outlets {
-  int64_t n;
-  kir_expr_t *v, *l;
-  uint32_t next, count;
-  kir_buffer_t *rows[CONTRACTION_NODES];
-} outlets_t;
-
-static void alloc_outlets(simt_t *s, outlets_t *o, kir_block_t *block) {
-  product_t *p = s->p;
-  ix_pool_t *pool = s->t->module->pool;
-  const ix_poly_t *dims[2] = {ix_const(pool, o->n), ix_const(pool, WARP)};
-  for (uint32_t k = 0; k < s->t->node_count && o->n > 1; k++) {
-    if (p->places[k] == NULL) continue;
-    const tir_value_t *v = p->places[k]->u.value;
-    o->rows[o->count++] = tile_alloc(s->t, block, v->name, v->dtype,
-                                     KIR_REGISTER, 2, dims);
-  }
-}
-
-static void store_one(product_t *p, kir_block_t *block, kir_buffer_t *b,
-                      uint32_t count, kir_expr_t *const *subs, kir_expr_t *v,
-                      void *user) {
-  outlets_t *o = user;
-  if (o->n == 1) {
-    tile_store(p->t, block, b, count, subs, v);
-    return;
-  }
-  tile_store(p->t, block, o->rows[o->next++], 2,
-             (kir_expr_t *[]){o->v, o->l}, v);
-}
-
-/* The rows to memory, at the indices of their first element. */
-static void store_rows(simt_t *s, outlets_t *o, kir_block_t *block,
-                       kir_expr_t *l) {
-  tile_t *t = s->t;
-  uint32_t next = 0;
-  for (uint32_t k = 0; k < t->node_count; k++) {
-    if (s->p->places[k] == NULL) continue;
-    tile_set_element(t, s->p->places[k]->u.value, NULL);
-    kir_expr_t *to = tile_expr(t, s->p->places[k]);
-    kir_buffer_t *b = (kir_buffer_t *)(uintptr_t)to->u.buffer;
-    kir_expr_t *from[2] = {tile_int(t, 0), l};
-    b->is_read = false;
-    tile_push(t, block,
-              kir_copy_stmt(t->kernel, o->n, b, to->arg_count, to->args,
-                            kir_load(t->arena, o->rows[next++], 2, from)));
-  }
-}
-
-/* Stored places take n at once, if all of them can. */
-static int64_t epilogue_width(simt_t *s) {
-  product_t *p = s->p;
-  size_t size = 0, widest = td_dtype_bytes(p->type);
-  if (!tile_is_multiple(p->n.extent, s->v)) return 1;
-  int64_t n = s->v;
-  for (uint32_t k = 0; k < s->t->node_count; k++) {
-    if (k > 0) size += tir_expr_size(s->t->arena, p->tails[k]);
-    if (p->places[k] == NULL) continue;
-    const tir_value_t *v = p->places[k]->u.value;
-    const tir_expr_t *last = p->places[k]->args[p->places[k]->arg_count - 1];
-    if (td_dtype_bytes(v->dtype) > widest || !tile_wide_fits(v, n) ||
-        last->op != TIR_X_INDEX || last->u.index != p->n.flat) {
-      return 1;
-    }
-  }
-  /* all lanes of a warp have some */
-  const shape_t *h = &s->shape;
-  int64_t sums = h->lanes_m * in_group(s, h->rows) * h->lanes_n * h->columns;
-  return size > LONG_TAIL || sums / n % WARP != 0 ? 1 : n;
-}
-
-/* Rows ig * n .. + n of every lane, through shared memory. */
-static void finish_rows(simt_t *s, kir_block_t *block, int64_t ig,
-                        int64_t n_rows, int64_t n) {
-  tile_t *t = s->t;
-  product_t *p = s->p;
-  const shape_t *h = &s->shape;
-  int64_t n_columns = in_group(s, h->columns);
-  int64_t width = h->lanes_n * h->columns, height = h->lanes_m * n_rows;
-  kir_expr_t *w, *i, *g, *l, *c, *v;
-  block = warp_loop(s, block, &w);
-  kir_expr_t *own = times(s, w, height * s->stride);
-  kir_block_t *body = unroll(s, block, "i", n_rows, &i);
-  body = unroll(s, body, "g", h->columns / n_columns, &g);
-  body = lanes(s, body, &l, NULL);
-  kir_expr_t *row = add(s, times(s, quotient(s, l, h->lanes_n), n_rows), i);
-  kir_expr_t *column = add(s, times(s, g, h->lanes_n * n_columns),
-                           times(s, rest(s, l, h->lanes_n), n_columns));
-  kir_expr_t *to = add(s, own, add(s, times(s, row, s->stride), column));
-  kir_expr_t *from[4] = {w, add(s, i, tile_int(t, ig * n_rows)),
-                         times(s, g, n_columns), l};
-  kir_expr_t *sums = kir_load(t->arena, s->acc, 4, from);
-  if (n_columns == 1) {
-    tile_store(t, body, s->shared, 1, &to, sums);
-  } else {
-    tile_push(t, body, kir_copy_stmt(t->kernel, n_columns, s->shared, 1, &to,
-                                     sums));
-  }
-  /* lanes along rows of memory */
-  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
-                    tile_int(t, height * width / n), WARP, &c);
-  ix_pool_t *pool = t->module->pool;
-  const ix_poly_t *dims[2] = {ix_const(pool, n), ix_const(pool, WARP)};
-  kir_buffer_t *sum = NULL;
-  tile_wides_t wides = {.index = p->n.flat, .n = n};
-  kir_stmt_t *loop;
-  if (n > 1) {
-    sum = tile_alloc(t, block, "sum", p->type, KIR_REGISTER, 2, dims);
-    for (uint32_t k = 1; k < t->node_count; k++) {
-      tile_wide_find(t, &wides, p->tails[k]);
-    }
-    tile_wide_alloc(t, &wides, block, 0, NULL);
-  }
-  outlets_t outlets = {.n = n};
-  alloc_outlets(s, &outlets, block);
-  int64_t first_row = ig * height;
-  for (int step = n > 1 ? 0 : 1; step < (n > 1 ? 3 : 2); step++) {
-    v = tile_int(t, 0);
-    kir_block_t *each = step == 1 ? unroll(s, block, "v", n, &v) : block;
-    body = lanes(s, each, &l, &loop);
-    kir_expr_t *number = add(s, c, l);
-    row = quotient(s, number, width / n);
-    column = times(s, rest(s, number, width / n), n);
-    kir_expr_t *place = add(s, own, add(s, times(s, row, s->stride), column));
-    kir_expr_t *mi = add(
-        s, add(s, p->mb, tile_int(t, first_row)),
-        add(s, times(s, quotient(s, w, h->warps_n), h->lanes_m * h->rows),
-            row));
-    kir_expr_t *ni = add(
-        s, p->nb, add(s, times(s, rest(s, w, h->warps_n), width), column));
-    if (n == 1) ni = add(s, ni, v);
-    loop->mask = both(
-        s,
-        p->m.count == 0 ? tile_less(t, mi, tile_int(t, 1))
-                        : is_below(s, mi, p->m.extent, p->mc),
-        is_below(s, ni, p->n.extent, p->nc));
-    if (n > 1) ni = add(s, ni, v);
-    if (p->m.count > 0) tile_set_index(t, p->m.flat, mi);
-    tile_set_index(t, p->n.flat, ni);
-    if (step == 0) {
-      kir_expr_t *at[2] = {tile_int(t, 0), l};
-      tile_push(t, body,
-                kir_copy_stmt(t->kernel, n, sum, 2, at,
-                              kir_load(t->arena, s->shared, 1, &place)));
-      tile_wide_load(t, &wides, body, NULL, l);
-    } else if (step == 1) {
-      outlets.v = v;
-      outlets.l = l;
-      kir_expr_t *at[2] = {v, l};
-      kir_expr_t *one = n > 1 ? kir_load(t->arena, sum, 2, at)
-                              : kir_load(t->arena, s->shared, 1, &place);
-      tile_wide_use(t, &wides, NULL, v, l);
-      contraction_finish(p, body, one, store_one, &outlets);
-      tile_wide_end(t, &wides);
-    } else {
-      store_rows(s, &outlets, body, l);
-    }
-  }
-}
-
 /* ---- the kernel ---------------------------------------------------------- */
 
 static void describe(simt_t *s) {
@@ -677,7 +418,8 @@ void contraction_build_simt(product_t *p) {
   tile_t *t = p->t;
   ix_pool_t *pool = t->module->pool;
   simt_t s = {.p = p, .t = t};
-  TD_CHECK(t->task, t->target->warp == WARP, "warps of %u", t->target->warp);
+  TD_CHECK(t->task, t->target->warp == SIMT_WARP, "warps of %u",
+           t->target->warp);
   s.shape = choose_shape(p, t->target);
   const shape_t *h = &s.shape;
   s.warps = h->warps_m * h->warps_n;
@@ -698,14 +440,14 @@ void contraction_build_simt(product_t *p) {
   s.shared = tile_alloc(t, block, "tiles", p->type, KIR_SHARED, 1, size);
   const ix_poly_t *dims[4] = {ix_const(pool, s.warps), ix_const(pool, h->rows),
                               ix_const(pool, h->columns),
-                              ix_const(pool, WARP)};
+                              ix_const(pool, SIMT_WARP)};
   s.acc = tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 4, dims);
   alloc_operand(&s, &s.a, "rows", block);
   alloc_operand(&s, &s.b, "columns", block);
   clear(&s, block);
   main_loop(&s, block);
-  int64_t n = epilogue_width(&s);
+  int64_t n = contraction_simt_width(&s);
   for (int64_t ig = 0; ig < h->rows / n_rows; ig++) {
-    finish_rows(&s, block, ig, n_rows, n);
+    contraction_simt_finish(&s, block, ig, n_rows, n);
   }
 }

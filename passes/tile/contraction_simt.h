@@ -1,0 +1,118 @@
+/* contraction_simt.h: a matrix product of a block of warps as its two files see
+ * it: the sums (contraction_simt.c), and what is done with them
+ * (contraction_simt_tail.c). */
+#ifndef TDSL_PASSES_TILE_CONTRACTION_SIMT_H
+#define TDSL_PASSES_TILE_CONTRACTION_SIMT_H
+
+#include "passes/tile/contraction.h"
+#include "passes/tile/tile_wide.h"
+
+enum { SIMT_WARP = 32 };
+
+/* warps along m and n, lanes of a warp along m and n, rows and columns of a
+ * lane, depth at a time; ordered from large to small */
+typedef struct shape {
+  int64_t warps_m, warps_n, lanes_m, lanes_n, rows, columns, depth;
+} shape_t;
+
+/* One operand on its way to shared memory. */
+typedef struct operand {
+  tir_expr_t *e;
+  const flat_group_t *outer;  /* m or n */
+  kir_expr_t *base;           /* of the tile */
+  int64_t size;               /* rows (columns) of the tile */
+  bool is_deep;               /* neighbours along k, not along the outer one */
+  int64_t v;                  /* neighbours that a lane fetches at once */
+  int64_t groups, slots;      /* of v elements in all; of a thread */
+  int64_t at, half;           /* in shared memory: start, distance of halves */
+  tile_wides_t wides;
+  kir_buffer_t *stage;        /* REGISTER [warps, slots, v, lanes] */
+} operand_t;
+
+typedef struct simt {
+  product_t *p;
+  tile_t *t;
+  shape_t shape;
+  int64_t warps, v;           /* v: neighbours of 16 bytes */
+  operand_t a, b;
+  kir_buffer_t *shared, *acc;
+  int64_t stride;             /* epilogue: columns of a row in shared memory */
+} simt_t;
+
+/* ---- small expressions --------------------------------------------------- */
+
+static inline kir_expr_t *add(simt_t *s, kir_expr_t *a, kir_expr_t *b) {
+  return kir_add(s->t->arena, a, b);
+}
+
+static inline kir_expr_t *times(simt_t *s, kir_expr_t *a, int64_t n) {
+  return kir_mul(s->t->arena, a, tile_int(s->t, n));
+}
+
+static inline kir_expr_t *quotient(simt_t *s, kir_expr_t *a, int64_t n) {
+  if (n == 1) return a;
+  if (a->op == KIR_X_CONST) return tile_int(s->t, a->u.i64 / n);
+  return tile_op2(s->t, KIR_X_DIV, TDSL_DTYPE_I64, a, tile_int(s->t, n));
+}
+
+static inline kir_expr_t *rest(simt_t *s, kir_expr_t *a, int64_t n) {
+  if (n == 1) return tile_int(s->t, 0);
+  if (a->op == KIR_X_CONST) return tile_int(s->t, a->u.i64 % n);
+  return tile_op2(s->t, KIR_X_MOD, TDSL_DTYPE_I64, a, tile_int(s->t, n));
+}
+
+static inline kir_expr_t *both(simt_t *s, kir_expr_t *a, kir_expr_t *b) {
+  if (a == NULL || b == NULL) return a == NULL ? b : a;
+  return tile_op2(s->t, KIR_X_AND, TDSL_DTYPE_BOOL, a, b);
+}
+
+static inline kir_block_t *warp_loop(simt_t *s, kir_block_t *block,
+                                     kir_expr_t **w) {
+  return tile_loop(s->t, block, KIR_LOOP_WARP, "warp", tile_int(s->t, 0),
+                   tile_int(s->t, s->warps), 1, w);
+}
+
+static inline kir_block_t *unroll(simt_t *s, kir_block_t *block,
+                                  const char *name, int64_t n,
+                                  kir_expr_t **v) {
+  if (n == 1) {
+    *v = tile_int(s->t, 0);
+    return block;
+  }
+  return tile_loop(s->t, block, KIR_LOOP_UNROLL, name, tile_int(s->t, 0),
+                   tile_int(s->t, n), 1, v);
+}
+
+/* All lanes of a warp; the loop itself for its mask. */
+static inline kir_block_t *lanes(simt_t *s, kir_block_t *block,
+                                 kir_expr_t **l, kir_stmt_t **loop) {
+  kir_block_t *body =
+      tile_loop(s->t, block, KIR_LOOP_LANE, "l", tile_int(s->t, 0),
+                tile_int(s->t, SIMT_WARP), 1, l);
+  if (loop != NULL) *loop = td_vec_last(block);
+  return body;
+}
+
+/* i < extent, for a tile of `size` from a multiple of it on; NULL: always. */
+static inline kir_expr_t *is_below(simt_t *s, kir_expr_t *i,
+                                   const ix_poly_t *extent, int64_t size) {
+  if (tile_is_multiple(extent, size)) return NULL;
+  return tile_less(s->t, i, tile_dim(s->t, extent));
+}
+
+/* Rows (columns) of a lane: groups of `n` neighbours, `gap` apart. */
+static inline int64_t in_group(const simt_t *s, int64_t count) {
+  return count % s->v == 0 ? s->v : count % 2 == 0 ? 2 : 1;
+}
+
+/* ---- contraction_simt_tail.c ---- */
+
+/* Neighbours that the epilogue's lanes store at once: if all stored places
+ * take them. */
+int64_t contraction_simt_width(simt_t *s);
+/* From the sums of rows ig * n_rows .. + n_rows of every lane to memory, by
+ * way of shared memory; n: neighbours at once. */
+void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
+                             int64_t n_rows, int64_t n);
+
+#endif

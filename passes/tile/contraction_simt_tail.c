@@ -1,0 +1,175 @@
+/* contraction_simt_tail.c: what is done with the sums of a block of warps.
+ *
+ * Lanes hold rows x columns of the tile, apart in memory.  Some rows at a time
+ * they go to shared memory, each warp's to a place of its own, and come back
+ * with lanes along rows of memory, n neighbours each; there the maps of the
+ * group are evaluated and stored.  A row in shared memory has a gap of one
+ * vector, so that rows of lanes start in other banks. */
+#include "passes/tile/contraction_simt.h"
+
+#include "ir/expr.h"
+#include "runtime/base/num.h"
+
+enum { LONG_TAIL = 48 }; /* operations of an epilogue that is written once */
+
+/* Rows of n neighbours of what leaves the group, in its order. */
+typedef struct outlets {
+  int64_t n;
+  kir_expr_t *v, *l;
+  uint32_t next, count;
+  kir_buffer_t *rows[CONTRACTION_NODES];
+} outlets_t;
+
+static void alloc_outlets(simt_t *s, outlets_t *o, kir_block_t *block) {
+  product_t *p = s->p;
+  ix_pool_t *pool = s->t->module->pool;
+  const ix_poly_t *dims[2] = {ix_const(pool, o->n), ix_const(pool, SIMT_WARP)};
+  for (uint32_t k = 0; k < s->t->node_count && o->n > 1; k++) {
+    if (p->places[k] == NULL) continue;
+    const tir_value_t *v = p->places[k]->u.value;
+    o->rows[o->count++] = tile_alloc(s->t, block, v->name, v->dtype,
+                                     KIR_REGISTER, 2, dims);
+  }
+}
+
+static void store_one(product_t *p, kir_block_t *block, kir_buffer_t *b,
+                      uint32_t count, kir_expr_t *const *subs, kir_expr_t *v,
+                      void *user) {
+  outlets_t *o = user;
+  if (o->n == 1) {
+    tile_store(p->t, block, b, count, subs, v);
+    return;
+  }
+  tile_store(p->t, block, o->rows[o->next++], 2,
+             (kir_expr_t *[]){o->v, o->l}, v);
+}
+
+/* The rows to memory, at the indices of their first element. */
+static void store_rows(simt_t *s, outlets_t *o, kir_block_t *block,
+                       kir_expr_t *l) {
+  tile_t *t = s->t;
+  uint32_t next = 0;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (s->p->places[k] == NULL) continue;
+    tile_set_element(t, s->p->places[k]->u.value, NULL);
+    kir_expr_t *to = tile_expr(t, s->p->places[k]);
+    kir_buffer_t *b = (kir_buffer_t *)(uintptr_t)to->u.buffer;
+    kir_expr_t *from[2] = {tile_int(t, 0), l};
+    b->is_read = false;
+    tile_push(t, block,
+              kir_copy_stmt(t->kernel, o->n, b, to->arg_count, to->args,
+                            kir_load(t->arena, o->rows[next++], 2, from)));
+  }
+}
+
+/* Stored places take n at once, if all of them can. */
+int64_t contraction_simt_width(simt_t *s) {
+  product_t *p = s->p;
+  size_t size = 0, widest = td_dtype_bytes(p->type);
+  if (!tile_is_multiple(p->n.extent, s->v)) return 1;
+  int64_t n = s->v;
+  for (uint32_t k = 0; k < s->t->node_count; k++) {
+    if (k > 0) size += tir_expr_size(s->t->arena, p->tails[k]);
+    if (p->places[k] == NULL) continue;
+    const tir_value_t *v = p->places[k]->u.value;
+    const tir_expr_t *last = p->places[k]->args[p->places[k]->arg_count - 1];
+    if (td_dtype_bytes(v->dtype) > widest || !tile_wide_fits(v, n) ||
+        last->op != TIR_X_INDEX || last->u.index != p->n.flat) {
+      return 1;
+    }
+  }
+  /* all lanes of a warp have some */
+  const shape_t *h = &s->shape;
+  int64_t sums = h->lanes_m * in_group(s, h->rows) * h->lanes_n * h->columns;
+  return size > LONG_TAIL || sums / n % SIMT_WARP != 0 ? 1 : n;
+}
+
+/* Rows ig * n .. + n of every lane, through shared memory. */
+void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
+                             int64_t n_rows, int64_t n) {
+  tile_t *t = s->t;
+  product_t *p = s->p;
+  const shape_t *h = &s->shape;
+  int64_t n_columns = in_group(s, h->columns);
+  int64_t width = h->lanes_n * h->columns, height = h->lanes_m * n_rows;
+  kir_expr_t *w, *i, *g, *l, *c, *v;
+  block = warp_loop(s, block, &w);
+  kir_expr_t *own = times(s, w, height * s->stride);
+  kir_block_t *body = unroll(s, block, "i", n_rows, &i);
+  body = unroll(s, body, "g", h->columns / n_columns, &g);
+  body = lanes(s, body, &l, NULL);
+  kir_expr_t *row = add(s, times(s, quotient(s, l, h->lanes_n), n_rows), i);
+  kir_expr_t *column = add(s, times(s, g, h->lanes_n * n_columns),
+                           times(s, rest(s, l, h->lanes_n), n_columns));
+  kir_expr_t *to = add(s, own, add(s, times(s, row, s->stride), column));
+  kir_expr_t *from[4] = {w, add(s, i, tile_int(t, ig * n_rows)),
+                         times(s, g, n_columns), l};
+  kir_expr_t *sums = kir_load(t->arena, s->acc, 4, from);
+  if (n_columns == 1) {
+    tile_store(t, body, s->shared, 1, &to, sums);
+  } else {
+    tile_push(t, body, kir_copy_stmt(t->kernel, n_columns, s->shared, 1, &to,
+                                     sums));
+  }
+  /* lanes along rows of memory */
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
+                    tile_int(t, height * width / n), SIMT_WARP, &c);
+  ix_pool_t *pool = t->module->pool;
+  const ix_poly_t *dims[2] = {ix_const(pool, n), ix_const(pool, SIMT_WARP)};
+  kir_buffer_t *sum = NULL;
+  tile_wides_t wides = {.index = p->n.flat, .n = n};
+  kir_stmt_t *loop;
+  if (n > 1) {
+    sum = tile_alloc(t, block, "sum", p->type, KIR_REGISTER, 2, dims);
+    for (uint32_t k = 1; k < t->node_count; k++) {
+      tile_wide_find(t, &wides, p->tails[k]);
+    }
+    tile_wide_alloc(t, &wides, block, 0, NULL);
+  }
+  outlets_t outlets = {.n = n};
+  alloc_outlets(s, &outlets, block);
+  int64_t first_row = ig * height;
+  for (int step = n > 1 ? 0 : 1; step < (n > 1 ? 3 : 2); step++) {
+    v = tile_int(t, 0);
+    kir_block_t *each = step == 1 ? unroll(s, block, "v", n, &v) : block;
+    body = lanes(s, each, &l, &loop);
+    kir_expr_t *number = add(s, c, l);
+    row = quotient(s, number, width / n);
+    column = times(s, rest(s, number, width / n), n);
+    kir_expr_t *place = add(s, own, add(s, times(s, row, s->stride), column));
+    kir_expr_t *mi = add(
+        s, add(s, p->mb, tile_int(t, first_row)),
+        add(s, times(s, quotient(s, w, h->warps_n), h->lanes_m * h->rows),
+            row));
+    kir_expr_t *ni = add(
+        s, p->nb, add(s, times(s, rest(s, w, h->warps_n), width), column));
+    if (n == 1) ni = add(s, ni, v);
+    loop->mask = both(
+        s,
+        p->m.count == 0 ? tile_less(t, mi, tile_int(t, 1))
+                        : is_below(s, mi, p->m.extent, p->mc),
+        is_below(s, ni, p->n.extent, p->nc));
+    if (n > 1) ni = add(s, ni, v);
+    if (p->m.count > 0) tile_set_index(t, p->m.flat, mi);
+    tile_set_index(t, p->n.flat, ni);
+    if (step == 0) {
+      kir_expr_t *at[2] = {tile_int(t, 0), l};
+      tile_push(t, body,
+                kir_copy_stmt(t->kernel, n, sum, 2, at,
+                              kir_load(t->arena, s->shared, 1, &place)));
+      tile_wide_load(t, &wides, body, NULL, l);
+    } else if (step == 1) {
+      outlets.v = v;
+      outlets.l = l;
+      kir_expr_t *at[2] = {v, l};
+      kir_expr_t *one = n > 1 ? kir_load(t->arena, sum, 2, at)
+                              : kir_load(t->arena, s->shared, 1, &place);
+      tile_wide_use(t, &wides, NULL, v, l);
+      contraction_finish(p, body, one, store_one, &outlets);
+      tile_wide_end(t, &wides);
+    } else {
+      store_rows(s, &outlets, body, l);
+    }
+  }
+}
+
