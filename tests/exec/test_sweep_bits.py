@@ -1,0 +1,74 @@
+"""Attention in one sweep: a row has the same bits whatever the number of rows
+and however many masked elements follow (docs/language.md 9.4, B2 and B3), with
+each number of threads, and close to the sweeps of the text."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+TDSLC = os.path.join(os.environ["TDSL_TEST_BUILD"], "tdslc")
+TEXT = """
+dim H = 3, D = 16
+dyn T <= 1024
+fn attend[N](x: f32[N], off: i32) -> o: f32[N, H, D] {
+  q[t in N, h in H, i in D] = 4 * uniform(1, t, h, i) - 2
+  k[u in N, h in H, i in D] = 4 * uniform(2, u, h, i) - 2
+  v[u in N, h in H, i in D] = 2 * uniform(3, u, h, i) - 1
+  s[t in N, h in H, u in N] = if u <= t + off
+      then (sum[i] q[t, h, i] * k[u, h, i]) / sqrt(f32(D)) else -inf
+  m[t, h] = max[u] s[t, h, u]
+  e[t, h, u] = if m[t, h] == -inf then 0 else exp(s[t, h, u] - m[t, h])
+  l[t, h] = sum[u] e[t, h, u]
+  o[t, h, d] = if l[t, h] == 0 then 0
+               else (sum[u] e[t, h, u] * v[u, h, d]) / l[t, h]
+}
+export fn causal(x: f32[T]) -> o: f32[T, H, D] { o = attend(x, 0) }
+export fn late(x: f32[T]) -> o: f32[T, H, D] { o = attend(x, -70) }
+"""
+
+
+def run(path, entry, rows, device="cpu", **env):
+    out = path + ".json"
+    subprocess.run([TDSLC, "run", path, "--entry", entry, "--device", device,
+                    "--dim", "T=%d" % rows, "--in", "*=random:1", "--out",
+                    out, "-q"], check=True, env=dict(os.environ, **env))
+    with open(out) as f:
+        got = json.load(f)
+    return got["results"]["o"]["data"]
+
+
+def say(name, good, detail=""):
+    print("%s %s" % ("ok" if good else "not ok", name))
+    if not good:
+        print("  " + detail)
+    return not good
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "sweep.tdsl")
+        with open(path, "w") as f:
+            f.write(TEXT)
+        for entry in ("causal", "late"):
+            long = run(path, entry, 300)
+            for rows in (1, 37, 64, 65, 131, 299):
+                short = run(path, entry, rows)
+                failed += say("%s.%d" % (entry, rows),
+                              len(short) == rows * 48 and
+                              short == long[:rows * 48],
+                              "a row changes with the number of rows")
+            one = run(path, entry, 300, TDSL_THREADS="1")
+            failed += say(entry + ".threads", one == long)
+            text = run(path, entry, 300,
+                       TDSL_DISABLE_PASS="find-cascades")
+            worst = max(abs(a - b) for a, b in zip(text, long))
+            failed += say(entry + ".text", 0 < worst < 2e-6,
+                          "differs by %g" % worst)
+        empty = run(path, "late", 70)
+        failed += say("empty", set(empty) == {0}, "a masked row is not 0")
+    sys.exit(failed > 0)
+
+
+main()
