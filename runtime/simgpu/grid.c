@@ -21,6 +21,7 @@
 #define SLICE_SHARED 20000 /* where blocks wait for each other */
 #define HELD_BYTES   ((uint64_t)1 << 30)
 #define IDLE_ROUNDS  200000u
+#define IDLE_TURNS   4000000u
 #define QUIET        UINT64_C(100000) /* instructions a warp of blocks that
                                          talk, without a store by any */
 #define MBAR_ROUNDS  2000u /* where everyone waits for an mbarrier */
@@ -578,7 +579,12 @@ static void work(void *arg) {
     } else {
       rounds++;
     }
+    /* who waits without anything changing has waited long enough sooner the
+       more there are */
+    uint64_t turns = (uint64_t)idle * worker->cta_count *
+                     worker->ctas[0]->warp_count;
     bool hangs = !ran || idle > IDLE_ROUNDS ||
+                 (idle > 250 && turns > IDLE_TURNS) ||
                  (launch->kernel->is_communicating && rounds > 100 &&
                   worker->executed - quiet > quiet_limit(worker)) ||
                  (idle == MBAR_ROUNDS && only_mbars(worker));
