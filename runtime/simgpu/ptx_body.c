@@ -297,7 +297,8 @@ static bool registers(ptx_parser_t *p) {
     s->first = (uint32_t)f->regs.length;
     s->count = count;
     td_vec_reserve(p->arena, &f->regs, count);
-    memset(f->regs.data + f->regs.length, (int)type, count);
+    if (count) /* a range may be empty, before anything was reserved */
+      memset(f->regs.data + f->regs.length, (int)type, count);
     f->regs.length += count;
     if (!ptx_is_punct(&p->lex, ',')) break;
     ptx_lex_next(&p->lex);

@@ -178,6 +178,7 @@ static void extremes(void **state) {
       {ENTRY, "(", 100000, "", 218},
       {ENTRY ".reg .b32 %r1; mov.u32 %r1, ", "-", 100000, "1; ret; }", -1},
       {ENTRY ".reg .b32 %r<99999999>; ret; }", "", 0, "", -1},
+      {ENTRY ".reg .pred %p<0>; ret; }", "", 0, "", 0},
       {ENTRY ".reg .b32 %r<999999999999999999999>; ret; }", "", 0, "", 218},
       {ENTRY ".shared .b8 s[99999999999999]; ret; }", "", 0, "", -1},
       {ENTRY ".local .b8 l[4294967295]; ret; }", "", 0, "", -1},
