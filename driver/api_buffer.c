@@ -174,7 +174,7 @@ uint64_t tdsl_buffer_get_count(const tdsl_buffer_t *b) {
 double tdsl_buffer_read_float(const tdsl_buffer_t *b, uint64_t index) {
   size_t step = td_dtype_bytes(b->desc.dtype);
   if (index >= tdsl_buffer_get_count(b)) return 0;
-  if (!drv_buffer_fetch((tdsl_buffer_t *)(uintptr_t)b)) return NAN;
+  if (!drv_buffer_fetch((tdsl_buffer_t *)(uintptr_t)b)) return (double)NAN;
   return td_load_f64(b->desc.dtype, (const char *)b->data + index * step);
 }
 

@@ -203,8 +203,8 @@ TASK_TEST(test_values) {
       "mul(div(exp(sub(%x[i], %m)), exp(%l)), %v[i])",
       "exp(mul(sub(%x[i], %m), %t))",
       "mul(sub(%x[i], %mu), mul(sub(%x[i], %mu), sub(%x[i], %mu)))",
-      "mul(sub(mul(%y[i], %l), %m), sub(sub(%x[i], %mu), mul(%l, "
-      "sub(%y[i], %m))))",
+      ("mul(sub(mul(%y[i], %l), %m), sub(sub(%x[i], %mu), mul(%l, "
+       "sub(%y[i], %m))))"),
       "mul(exp(sub(%x[i], %l)), mul(sub(%x[i], %mu), sub(%x[i], %mu)))",
       "mul(exp(sub(%x[i], %m)), sub(sub(%x[i], %m), sub(%y[i], %l)))",
       "div(sub(%x[i], %m), sub(%l, add(%m, 5.0)))",
