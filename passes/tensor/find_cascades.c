@@ -520,15 +520,16 @@ static bool fits(const cascade_region_t *r) {
   return floats <= STATE_LIMIT;
 }
 
-/* One sweep pays where what is swept over is itself a sum, computed for each
- * row: then it never has to exist as a whole. By the form of the bodies
+/* One sweep pays where weights are exponentials of what is itself a sum,
+ * computed for each row: then scores never have to exist as a whole. A norm in
+ * front of a product is left alone: its row is there anyway. By the form of the bodies
  * alone, so that no extent moves a bit. */
 static bool pays(const cascade_region_t *r) {
   reads_t s = {r, 0, false};
   for (uint32_t i = 0; i < r->member_count; i++) {
     tir_walk(r->scratch, r->members[i].body, note_contraction, &s);
   }
-  return s.has_contraction && r->axis_count == 1;
+  return s.has_contraction && r->kind == CASCADE_RUNNING;
 }
 
 /* Retries without the member at fault until the sink itself is at fault. */
