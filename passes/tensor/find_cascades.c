@@ -521,9 +521,9 @@ static bool fits(const cascade_region_t *r) {
 }
 
 /* One sweep pays where weights are exponentials of what is itself a sum,
- * computed for each row: then scores never have to exist as a whole. A norm in
- * front of a product is left alone: its row is there anyway. By the form of the bodies
- * alone, so that no extent moves a bit. */
+ * computed for each row: then scores never have to exist as a whole. A norm
+ * in front of a product is left alone: its row is there anyway. By the form
+ * of the bodies, so that no extent moves a bit. */
 static bool pays(const cascade_region_t *r) {
   reads_t s = {r, 0, false};
   for (uint32_t i = 0; i < r->member_count; i++) {
