@@ -100,22 +100,27 @@ static bool read_batch(DIR *stream, batch_t *batch) {
   return batch->count > 0;
 }
 
-static void close_stream(void *stream) {
-  if (stream != NULL) (void)closedir(stream);
+/* The place of a stream, known before there is one: noting the cleanup takes
+   memory, too. */
+static void close_stream(void *place) {
+  DIR **stream = place;
+  if (*stream != NULL) (void)closedir(*stream);
 }
 
 int td_folder_list(const td_folder_t *folder, td_arena_t *arena,
                    td_folder_files_t *out) {
   batch_t *batch = TD_NEW(arena, batch_t);
+  DIR **stream = TD_NEW(arena, DIR *);
+  td_defer(arena->task, close_stream, stream);
   int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
-  if (stream == NULL) {
+  *stream = fd >= 0 ? fdopendir(fd) : NULL;
+  if (*stream == NULL) {
     int error = errno;
     if (fd >= 0) close(fd);
+    td_undefer(arena->task, false);
     return error;
   }
-  td_defer(arena->task, close_stream, stream);
-  while (read_batch(stream, batch)) {
+  while (read_batch(*stream, batch)) {
     for (size_t i = 0; i < batch->count; i++) {
       struct stat about;
       if (fstatat(folder->fd, batch->names[i], &about,

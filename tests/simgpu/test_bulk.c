@@ -547,6 +547,8 @@ static void by_threads(char *out, size_t bytes, const char *op,
                        unsigned width) {
   static const char *const values[] = {"%r4", "%r5", "%r6", "%r7", "%d8",
                                        "%d9"};
+  out[0] = '\0';
+  if (width < 4) return; /* no such form */
   size_t n = (size_t)snprintf(
       out, bytes,
       "@%%t mbarrier.arrive.expect_tx.shared::cta.b64 _, [%%r10], 1024;\n"
