@@ -35,7 +35,7 @@ def all_forms():
 def main():
     if environment.Environment(os.path.dirname(TESTS), BUILD).slow():
         print("a library with sanitizers cannot be opened by Python")
-        return 77
+        sys.exit(77)
     programs = [os.path.splitext(n)[0].replace("test_", "simgpu_", 1)
                 for n in sorted(os.listdir(HERE))
                 if n.startswith("test_") and n.endswith(".c")]
