@@ -15,8 +15,9 @@ WRITABLE = re.compile(r"^(\.data|\.bss|\.tdata|\.tbss|\*COM\*|\.sdata)")
 FOREIGN = re.compile(r"asan|ubsan|tsan|sancov|gcov|^\.L|^\.|llvm|__profc")
 
 
-ROOT_OBJECT = re.compile(r"^root(\.\d+)?$|^completed\.\d+$|^__dso_handle$"
-                         r"|^__TMC_END__$|^__cpu_(model|features2)$")
+# The root as gcc and as clang name an object of a function.
+ROOT_OBJECT = re.compile(r"^(sim_state\.)?root(\.\d+)?$|^completed\.\d+$"
+                         r"|^__dso_handle$|^__TMC_END__$|^__cpu_(model|features2)$")
 
 
 def look(report, rule, library, allowed):
