@@ -13,11 +13,10 @@ from _tree import BUILD, Report  # noqa: E402
 WRITABLE = re.compile(r"^(\.data|\.bss|\.tdata|\.tbss|\*COM\*|\.sdata)")
 # Bookkeeping of the sanitizers and of coverage, not ours.
 FOREIGN = re.compile(r"asan|ubsan|tsan|sancov|gcov|^\.L|^\.|llvm|__profc")
-
-
 # The root as gcc and as clang name an object of a function.
 ROOT_OBJECT = re.compile(r"^(sim_state\.)?root(\.\d+)?$|^completed\.\d+$"
-                         r"|^__dso_handle$|^__TMC_END__$|^__cpu_(model|features2)$")
+                         r"|^__dso_handle$|^__TMC_END__$"
+                         r"|^__cpu_(model|features2)$")
 
 
 def look(report, rule, library, allowed):
