@@ -112,6 +112,16 @@ static sem_expr_t *check_place(sem_ctx_t *c, const ast_expr_t *e) {
   return place;
 }
 
+/* What += adds is the term of a sum, which accumulates in the arithmetic of
+ * the place: a constant is not rounded to a narrow place before it is
+ * added. */
+static sem_expr_t *as_contribution(sem_ctx_t *c, sem_expr_t *value,
+                                   tdsl_dtype_t place) {
+  if (value->kind != SEM_CONST || !td_dtype_is_float(place)) return value;
+  bool is_wide = place == TDSL_DTYPE_F64;
+  return sem_adopt(c, value, is_wide ? TDSL_DTYPE_F64 : TDSL_DTYPE_F32);
+}
+
 /* A scalar may update a whole tensor: it spreads, as in arithmetic. */
 static sem_stmt_t *update_whole(sem_ctx_t *c, const ast_stmt_t *s,
                                 sem_expr_t *place) {
@@ -133,6 +143,9 @@ static sem_stmt_t *update_whole(sem_ctx_t *c, const ast_stmt_t *s,
   if (s->is_add && (!check_addable(c, &place->type, s->loc) ||
                     !check_sum(c, place, value, &place->type, name))) {
     return NULL;
+  }
+  if (s->is_add && place->type.kind == SEM_TENSOR) {
+    value = as_contribution(c, value, place->type.dtype);
   }
   bool adds_int = s->is_add && sem_is_int(place) && sem_is_int(value);
   if (!adds_int) {
@@ -422,6 +435,7 @@ static bool check_element_value(sem_ctx_t *c, const ast_stmt_t *s,
       return false;
     }
   }
+  if (s->is_add) value = as_contribution(c, value, kept->dtype);
   sem_type_t place = *kept;
   if (s->is_add && sem_is_int(base) && sem_is_int(value)) {
     place.lo = place.hi = NULL;

@@ -43,7 +43,8 @@ uint32_t rcpu_symbols(rcpu_symbol_t out[RCPU_SYMBOL_MAX]) {
   ROW("rcpu_pow", pow_float);
   ROW("rcpu_powi", pow_int);
   ROW("rcpu_ipow", int_pow);
-  /* without FMA or rounding instructions LLVM calls these */
+  /* without an instruction LLVM calls these; fmax and fmin where it has shown
+     that no operand is NaN */
   ROW("fma", (double (*)(double, double, double))fma);
   ROW("fmaf", (float (*)(float, float, float))fmaf);
   ROW("floor", (double (*)(double))floor);
@@ -52,6 +53,10 @@ uint32_t rcpu_symbols(rcpu_symbol_t out[RCPU_SYMBOL_MAX]) {
   ROW("ceilf", (float (*)(float))ceilf);
   ROW("roundeven", (double (*)(double))rint);
   ROW("roundevenf", (float (*)(float))rintf);
+  ROW("fmax", (double (*)(double, double))fmax);
+  ROW("fmaxf", (float (*)(float, float))fmaxf);
+  ROW("fmin", (double (*)(double, double))fmin);
+  ROW("fminf", (float (*)(float, float))fminf);
   ROW("memset", memset);
   ROW("memcpy", memcpy);
   ROW("memmove", memmove);

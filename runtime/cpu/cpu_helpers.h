@@ -13,7 +13,7 @@ typedef struct rcpu_symbol {
 
 /* COUNT gets the number of rows; the table is filled at each call, since an
  * address is no constant expression as an integer. */
-enum { RCPU_SYMBOL_MAX = 32 };
+enum { RCPU_SYMBOL_MAX = 48 };
 uint32_t rcpu_symbols(rcpu_symbol_t out[RCPU_SYMBOL_MAX]);
 
 #endif
