@@ -143,17 +143,13 @@ static void put_lines(report_t *r, const td_loc_t *places, uint32_t count) {
 }
 
 static void put_number(report_t *r, const remark_number_t *n) {
-  int64_t lo, hi, exact;
+  td_buf_t text;
+  td_buf_init(&text, r->b->c->task);
+  pass_remark_number_print(&text, n);
   put(r, "<small>");
-  for (const char *c = n->name; *c != '\0'; c++) {
-    td_buf_putc(&r->out, *c == '_' ? ' ' : *c);
-  }
-  put(r, ": ");
-  put_escaped(r, ix_text(r->b->c->arena, n->value));
-  if (!ix_is_const(n->value, &exact) && ix_interval(n->value, &lo, &hi)) {
-    td_buf_printf(&r->out, ", at most %lld", (long long)hi);
-  }
+  put_escaped_n(r, text.data, text.length);
   put(r, "</small>");
+  td_buf_free(&text);
 }
 
 static void put_remarks(report_t *r) {

@@ -62,9 +62,8 @@ static void put_place(td_buf_t *out, td_task_t *task, td_loc_t loc) {
 
 /* "bytes kept: 4*R*N, at most 4194304": the second part only where the first is
  * no number and the dims have bounds. */
-static void put_number(td_buf_t *out, const remark_number_t *n) {
+void pass_remark_number_print(td_buf_t *out, const remark_number_t *n) {
   int64_t lo, hi, exact;
-  td_buf_puts(out, "   = ");
   for (const char *c = n->name; *c != '\0'; c++) {
     td_buf_putc(out, *c == '_' ? ' ' : *c);
   }
@@ -73,7 +72,6 @@ static void put_number(td_buf_t *out, const remark_number_t *n) {
   if (!ix_is_const(n->value, &exact) && ix_interval(n->value, &lo, &hi)) {
     td_buf_printf(out, ", at most %lld", (long long)hi);
   }
-  td_buf_putc(out, '\n');
 }
 
 static void put_text(td_buf_t *out, td_task_t *task, const remark_t *r) {
@@ -90,7 +88,9 @@ static void put_text(td_buf_t *out, td_task_t *task, const remark_t *r) {
     td_buf_putc(out, '\n');
   }
   for (uint32_t i = 0; i < r->number_count; i++) {
-    put_number(out, &r->numbers[i]);
+    td_buf_puts(out, "   = ");
+    pass_remark_number_print(out, &r->numbers[i]);
+    td_buf_putc(out, '\n');
   }
   if (r->hint != NULL) td_buf_printf(out, "help: %s\n", r->hint);
 }

@@ -63,6 +63,9 @@ void pass_remark_place(remark_t *remark, td_loc_t loc);
 void pass_remark_number(remark_t *remark, const char *name,
                         const ix_poly_t *value);
 
+/* "bytes kept: 4*N, at most 4096", without a line's end. */
+void pass_remark_number_print(td_buf_t *out, const remark_number_t *number);
+
 /* FILE:LINE:COLUMN: remark[CODE]: TEXT, then further places, numbers and the
  * hint, each on a line of its own; or one JSON object a line with the keys
  * pass, kind, where, code, text, numbers, hint. `line` > 0 keeps those that
