@@ -314,7 +314,36 @@ static void set_threads(int threads) {
   }
 }
 
+static const char usage[] =
+    "usage: bench_matrix [--rows C1,C8] [--samples N] [--threads N]\n"
+    "                    [--json FILE] [--svg FILE]\n"
+    "Measures rows of the CPU matrix (all of them without --rows) beside the\n"
+    "installed peers and the machine's own ceilings, on the same number of\n"
+    "threads (all cores of the affinity mask without --threads).\n";
+
+/* Every argument is an option of the list and its value. */
+static int is_known(int argc, char **argv) {
+  static const char *const names[] = {"--rows", "--samples", "--threads",
+                                      "--json", "--svg"};
+  for (int i = 1; i < argc; i += 2) {
+    int found = 0;
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+      found |= strcmp(argv[i], names[k]) == 0;
+    }
+    if (!found || i + 1 == argc) return 0;
+  }
+  return 1;
+}
+
 int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+    (void)fputs(usage, stdout);
+    return 0;
+  }
+  if (!is_known(argc, argv)) {
+    (void)fputs(usage, stderr);
+    return 2;
+  }
   static row_t rows[MOST_ROWS];
   static result_t results[MOST_ROWS];
   peer_t peers[PEER_MOST];
