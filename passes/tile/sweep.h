@@ -5,11 +5,18 @@
 #include "ir/expr.h"
 #include "passes/tile/contraction.h"
 
+enum {
+  SWEEP_TILE = 64,    /* elements of the axis: the chunk of the plan */
+  SWEEP_LANES = 64,   /* of an accumulator in registers, at most */
+  SWEEP_FACTOR = 256, /* widest row of a factor that is packed */
+  SWEEP_ROWS = 64,    /* rows that share what was packed */
+};
+
 /* A product of a tile whose second factor is packed for all rows. */
 typedef struct packed {
   tir_node_t *node;      /* NULL: not packed */
   product_t p;
-  kir_buffer_t *columns; /* [depth][CASCADE_TILE] */
+  kir_buffer_t *columns; /* [depth][SWEEP_TILE] */
 } packed_t;
 
 typedef struct sweep {
@@ -22,7 +29,7 @@ typedef struct sweep {
   kir_expr_t *begin, *end; /* of the tile */
   kir_buffer_t **states;  /* by node; NULL: a tile or a finishing map */
   packed_t *packed;       /* by node */
-  /* by node: the second factor of a sum over extras, [CASCADE_TILE][extra],
+  /* by node: the second factor of a sum over extras, [SWEEP_TILE][extra],
    * the same for all rows of the block; NULL: read where it is */
   kir_buffer_t **factors;
   uint32_t **places;      /* by node: where the rows are among its indices */
@@ -31,7 +38,78 @@ typedef struct sweep {
   int64_t limit_plus;
 } sweep_t;
 
-/* Looks for such a limit (cascade_bound.c). */
+static inline bool sweep_is_state(const tir_node_t *n) {
+  return n->cascade != 0 && !n->is_tile;
+}
+
+static inline bool sweep_is_laned(const tir_node_t *n) {
+  return n->reduce == TIR_REDUCE_SUM && n->plan == TIR_PLAN_LANES;
+}
+
+/* ---- lower_cascade.c ---- */
+
+uint32_t tile_sweep_parallel(const tir_node_t *n);
+/* The rows' indices of all nodes are s->values from here on. */
+void tile_sweep_set_rows(sweep_t *s);
+
+/* ---- sweep_state.c: one row's states ---- */
+
+/* Where a statement about a state is built: fn is called for lanes over the
+ * last extra index, in serial loops over the others; for a state of one
+ * number, once. */
+typedef struct sweep_place {
+  sweep_t *s;
+  uint32_t k; /* number of the node */
+  kir_expr_t *extras[IX_MAX_RANK];
+  uint32_t extra_count;
+  void (*fn)(struct sweep_place *, kir_block_t *block, kir_expr_t *base,
+             kir_expr_t *limit, int64_t lanes);
+  tir_expr_t **hoisted; /* of a transport, and their values */
+  kir_expr_t **hoisted_values;
+  uint32_t hoisted_count;
+} sweep_place_t;
+
+void tile_sweep_places(sweep_place_t *p, kir_block_t *block);
+/* A lane loop over elements of the last extra (or over the lanes of a laned
+ * sum); *subs is the element of the state there. */
+kir_block_t *tile_sweep_lanes(sweep_place_t *p, kir_block_t *block,
+                              kir_expr_t *base, kir_expr_t *limit,
+                              int64_t lanes, kir_expr_t **lane,
+                              kir_expr_t **subs, uint32_t *count);
+/* Subscripts of a state's element: the row, the extras, and the lane of a
+ * laned sum. */
+uint32_t tile_sweep_subs(const sweep_t *s, kir_expr_t *const *extras,
+                         uint32_t extra_count, kir_expr_t *lane,
+                         kir_expr_t **out);
+kir_buffer_t *tile_sweep_registers(tile_t *t, kir_block_t *block,
+                                   tdsl_dtype_t type, int64_t lanes);
+/* The identity; as seen from maxima that moved; with the terms of the tile. */
+void tile_sweep_init(sweep_t *s, uint32_t k, kir_block_t *block);
+void tile_sweep_move(sweep_t *s, uint32_t k, kir_block_t *block);
+void tile_sweep_add(sweep_t *s, uint32_t k, kir_block_t *block);
+
+/* ---- sweep_pack.c: what rows of a block share ---- */
+
+/* Which products are packed, and which row index a block has several of. */
+void tile_sweep_find_products(sweep_t *s);
+bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n);
+void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block);
+void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block);
+/* A row of the product. */
+void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block);
+
+/* ---- sweep_finish.c: behind the last tile ---- */
+
+/* Where the rows are among the indices of each node: s->places. */
+void tile_sweep_place_rows(sweep_t *s);
+/* Lanes are folded; what others read goes to memory. */
+void tile_sweep_finish(sweep_t *s, uint32_t k, kir_block_t *block);
+/* A map that finishes, with its rows in front. */
+void tile_sweep_finish_map(sweep_t *s, uint32_t k, kir_block_t *block);
+
+/* ---- cascade_bound.c ---- */
+
+/* Looks for such a limit. */
 bool tile_find_bound(sweep_t *s);
 
 #endif

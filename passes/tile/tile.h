@@ -94,6 +94,9 @@ kir_expr_t *tile_less(tile_t *t, kir_expr_t *a, kir_expr_t *b);
 kir_expr_t *tile_min(tile_t *t, kir_expr_t *a, kir_expr_t *b);
 kir_stmt_t *tile_if(tile_t *t, kir_expr_t *cond);
 kir_stmt_t *tile_push(tile_t *t, kir_block_t *block, kir_stmt_t *s);
+/* A name for a value that several statements read. */
+kir_expr_t *tile_let(tile_t *t, kir_block_t *block, const char *name,
+                     kir_expr_t *e);
 /* A loop pushed to `block`; *out_var is its variable as an expression. */
 kir_block_t *tile_loop(tile_t *t, kir_block_t *block, kir_loop_t kind,
                        const char *name, kir_expr_t *lo, kir_expr_t *hi,

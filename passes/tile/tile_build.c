@@ -255,6 +255,17 @@ kir_stmt_t *tile_if(tile_t *t, kir_expr_t *cond) {
   return s;
 }
 
+kir_expr_t *tile_let(tile_t *t, kir_block_t *block, const char *name,
+                     kir_expr_t *e) {
+  if (e->op == KIR_X_CONST || e->op == KIR_X_VAR) return e;
+  kir_stmt_t *let = TD_NEW(t->arena, kir_stmt_t);
+  let->kind = KIR_LET;
+  let->var = kir_var_create(t->kernel, name, e->type);
+  let->value = e;
+  tile_push(t, block, let);
+  return kir_var_ref(t->arena, let->var);
+}
+
 kir_block_t *tile_loop(tile_t *t, kir_block_t *block, kir_loop_t kind,
                        const char *name, kir_expr_t *lo, kir_expr_t *hi,
                        int64_t step, kir_expr_t **out_var) {

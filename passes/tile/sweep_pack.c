@@ -1,0 +1,138 @@
+/* sweep_pack.c: products of a sweep (lower_cascade.c) whose second factor is
+ * the same for several rows: it is packed once a tile, with lanes along the
+ * axis or along an index of the state. */
+#include "passes/tile/sweep.h"
+
+/* A product's second factor, the same for all rows of the block, with lanes
+ * along the axis; zeros past the end. */
+void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  tile_t *t = s->t;
+  product_t *p = &pk->p;
+  kir_expr_t *i, *l;
+  tir_index_t *axis = pk->node->indices[s->rows];
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
+                                 tile_int(t, 0),
+                                 tile_dim(t, p->k.members[0]->extent), 1, &i);
+  kir_block_t *lanes = tile_lanes_of(t, depth, SWEEP_TILE, &l);
+  kir_expr_t *at = kir_add(t->arena, s->begin, l);
+  tile_set_index(t, p->k.members[0], i);
+  tile_set_index(t, axis, at);
+  kir_expr_t *zero = kir_const_f(t->arena, p->type, 0.0);
+  kir_expr_t *v = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
+                         (kir_expr_t *[]){tile_less(t, at, s->end),
+                                          tile_expr(t, p->b), zero});
+  tile_store(t, lanes, pk->columns, 2, (kir_expr_t *[]){i, l}, v);
+}
+
+/* The second factor of a sum: rows of memory become neighbours, and are
+ * widened once. */
+void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block) {
+  tile_t *t = s->t;
+  const tir_node_t *n = t->nodes[k];
+  const tir_index_t *axis = n->indices[n->index_count - 1];
+  const tir_index_t *extra = n->indices[s->rows];
+  kir_expr_t *u, *base, *lane;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name, s->begin, s->end, 1,
+                    &u);
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, extra->name, tile_int(t, 0),
+                    tile_dim(t, extra->extent), TILE_LANES, &base);
+  block = tile_lanes(t, block, NULL, &lane);
+  kir_expr_t *d = kir_add(t->arena, base, lane);
+  tile_set_index(t, axis, u);
+  tile_set_index(t, extra, d);
+  kir_expr_t *at[2] = {tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin), d};
+  tile_store(t, block, s->factors[k], 2, at, tile_expr(t, n->body->args[1]));
+}
+
+/* Whether a sum's second factor is the same for all rows of the block. */
+bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n) {
+  td_arena_t *arena = s->t->arena;
+  int64_t size;
+  if (s->block_rows == 1 || !sweep_is_state(n) || n->reduce != TIR_REDUCE_SUM ||
+      n->guard != NULL || n->body->op != TIR_X_MUL ||
+      tile_sweep_parallel(n) != s->rows + 1 ||
+      !ix_is_const(n->indices[s->rows]->extent, &size) ||
+      size % TILE_LANES != 0 || size > SWEEP_FACTOR) {
+    return false;
+  }
+  tir_expr_t *f = n->body->args[1];
+  for (uint32_t k = 0; k < s->t->node_count; k++) {
+    if (tir_mentions_value(arena, f, s->t->nodes[k]->outs[0])) return false;
+  }
+  return tir_mentions_index(arena, f, n->indices[s->rows]) &&
+         !tir_mentions_index(arena, f, n->indices[s->blocked]);
+}
+
+void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  tile_t *t = s->t;
+  product_t *p = &pk->p;
+  tir_node_t *n = pk->node;
+  kir_expr_t *i, *l;
+  kir_buffer_t *acc = tile_sweep_registers(t, block, p->type, SWEEP_TILE);
+  kir_block_t *body = tile_lanes_of(t, block, SWEEP_TILE, &l);
+  tile_store(t, body, acc, 1, &l, kir_const_f(t->arena, p->type, 0.0));
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
+                                 tile_int(t, 0),
+                                 tile_dim(t, p->k.members[0]->extent), 1, &i);
+  tile_set_index(t, p->k.members[0], i);
+  kir_expr_t *a = tile_let(t, depth, "a", tile_expr(t, p->a));
+  body = tile_lanes_of(t, depth, SWEEP_TILE, &l);
+  kir_expr_t *factors[3] = {
+      a, kir_load(t->arena, pk->columns, 2, (kir_expr_t *[]){i, l}),
+      kir_load(t->arena, acc, 1, &l)};
+  tile_store(t, body, acc, 1, &l,
+             kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
+  body = tile_lanes_of(t, block, SWEEP_TILE, &l);
+  kir_expr_t *at = kir_add(t->arena, s->begin, l);
+  kir_expr_t *v = kir_load(t->arena, acc, 1, &l);
+  td_vec_last(block)->mask = tile_less(t, at, s->end);
+  tile_set_index(t, n->indices[s->rows], at);
+  if (p->has_guard) {
+    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
+               (kir_expr_t *[]){tile_expr(t, n->guard), v,
+                                kir_const_f(t->arena, p->type, 0.0)});
+  }
+  kir_expr_t *subs[IX_MAX_RANK + 1];
+  for (uint32_t k = 0; k < s->rows; k++) subs[k] = s->values[k];
+  subs[s->rows] = at;
+  tile_store_value(t, body, n->outs[0], s->rows + 1, subs, v);
+}
+
+/* Products of tiles whose second factor is the same for several rows, and
+ * the row index that it does not mention. */
+void tile_sweep_find_products(sweep_t *s) {
+  tile_t *t = s->t;
+  bool is_shared[IX_MAX_RANK];
+  bool any = false;
+  for (uint32_t i = 0; i < s->rows; i++) is_shared[i] = true;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    tir_node_t *n = t->nodes[k];
+    product_t p = {.t = t, .node = n, .par = s->rows + 1};
+    if (!n->is_tile || n->reduce != TIR_REDUCE_SUM) continue;
+    p.type = n->body->type;
+    int64_t depth;
+    if (!contraction_analyse(&p) || p.k.count != 1 || p.n.count != 1 ||
+        p.n.members[0] != n->indices[s->rows] ||
+        !ix_is_const(p.k.members[0]->extent, &depth) || depth > 512) {
+      continue;
+    }
+    s->packed[k].node = n;
+    s->packed[k].p = p;
+    any = true;
+    for (uint32_t i = 0; i < s->rows; i++) {
+      bool in_m = false;
+      for (uint32_t j = 0; j < p.m.count; j++) {
+        in_m |= p.m.members[j] == n->indices[i];
+      }
+      is_shared[i] &= in_m;
+    }
+  }
+  s->block_rows = 1;
+  for (uint32_t i = s->rows; any && i-- > 0;) {
+    int64_t most = contraction_upper(t->nodes[0]->indices[i]->extent);
+    if (!is_shared[i] || most < 2) continue;
+    s->blocked = i;
+    s->block_rows = most < SWEEP_ROWS ? most : SWEEP_ROWS;
+    break;
+  }
+}

@@ -1,0 +1,289 @@
+/* sweep_state.c: the states of a sweep (lower_cascade.c), one element or one
+ * group of lanes at a time: as they start, as they are seen from maxima that
+ * moved, and with the terms of a tile added. */
+#include "passes/tile/sweep.h"
+
+/* ---- states -------------------------------------------------------------- */
+
+uint32_t tile_sweep_subs(const sweep_t *s, kir_expr_t *const *extras,
+                         uint32_t extra_count, kir_expr_t *lane,
+                         kir_expr_t **out) {
+  uint32_t count = 0;
+  out[count++] = s->r;
+  for (uint32_t i = 0; i < extra_count; i++) out[count++] = extras[i];
+  if (lane != NULL) out[count++] = lane;
+  return count;
+}
+
+static void extra_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
+                        kir_expr_t *limit, void *user) {
+  sweep_place_t *p = user;
+  (void)t;
+  p->fn(p, block, base, limit, TILE_LANES);
+}
+
+void tile_sweep_places(sweep_place_t *p, kir_block_t *block) {
+  tile_t *t = p->s->t;
+  const tir_node_t *n = t->nodes[p->k];
+  uint32_t par = tile_sweep_parallel(n);
+  p->extra_count = par - p->s->rows;
+  if (p->extra_count == 0) {
+    p->fn(p, block, tile_int(t, 0), NULL, TILE_LANES);
+    return;
+  }
+  for (uint32_t i = 0; i + 1 < p->extra_count; i++) {
+    const tir_index_t *index = n->indices[p->s->rows + i];
+    block = tile_loop(t, block, KIR_LOOP_SERIAL, index->name, tile_int(t, 0),
+                      tile_dim(t, index->extent), 1, &p->extras[i]);
+    tile_set_index(t, index, p->extras[i]);
+  }
+  const tir_index_t *last = n->indices[par - 1];
+  int64_t size;
+  bool is_const = ix_is_const(last->extent, &size);
+  if (is_const && size <= SWEEP_LANES && size % TILE_LANES == 0) {
+    p->fn(p, block, tile_int(t, 0), NULL, size);
+    return;
+  }
+  if (is_const && size % SWEEP_LANES == 0) {
+    kir_expr_t *base;
+    block = tile_loop(t, block, KIR_LOOP_SERIAL, last->name, tile_int(t, 0),
+                      tile_int(t, size), SWEEP_LANES, &base);
+    p->fn(p, block, base, NULL, SWEEP_LANES);
+    return;
+  }
+  tile_range_t range = {tile_int(t, 0), tile_dim(t, last->extent)};
+  tile_chunks(t, block, last->name, range, extra_chunk, p);
+}
+
+kir_block_t *tile_sweep_lanes(sweep_place_t *p, kir_block_t *block,
+                              kir_expr_t *base, kir_expr_t *limit,
+                              int64_t lanes, kir_expr_t **lane,
+                              kir_expr_t **subs, uint32_t *count) {
+  sweep_t *s = p->s;
+  tile_t *t = s->t;
+  const tir_node_t *n = t->nodes[p->k];
+  kir_block_t *body = tile_lanes_of(t, block, lanes, lane);
+  if (p->extra_count == 0) {
+    kir_expr_t *own = sweep_is_laned(n) ? *lane : NULL;
+    *count = tile_sweep_subs(s, NULL, 0, own, subs);
+    return body;
+  }
+  kir_expr_t *at = kir_add(t->arena, base, *lane);
+  if (limit != NULL) td_vec_last(block)->mask = tile_less(t, at, limit);
+  p->extras[p->extra_count - 1] = at;
+  tile_set_index(t, n->indices[tile_sweep_parallel(n) - 1], at);
+  *count = tile_sweep_subs(s, p->extras, p->extra_count, NULL, subs);
+  return body;
+}
+
+static void init_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
+                       kir_expr_t *limit, int64_t lanes) {
+  tile_t *t = p->s->t;
+  const tir_node_t *n = t->nodes[p->k];
+  kir_expr_t *lane, *subs[IX_MAX_RANK + 2];
+  uint32_t count;
+  kir_expr_t *v = tile_identity(t, n->reduce, n->body->type);
+  if (p->extra_count == 0 && !sweep_is_laned(n)) {
+    count = tile_sweep_subs(p->s, NULL, 0, NULL, subs);
+    tile_store(t, block, p->s->states[p->k], count, subs, v);
+    return;
+  }
+  kir_block_t *body =
+      tile_sweep_lanes(p, block, base, limit, lanes, &lane, subs, &count);
+  tile_store(t, body, p->s->states[p->k], count, subs, v);
+}
+
+/* ---- transports ---------------------------------------------------------- */
+
+/* What each `was` is at this element: states of the same shape by their
+ * element, maxima by the value that was kept. */
+static void set_was(sweep_place_t *p, kir_expr_t *const *subs, uint32_t count) {
+  sweep_t *s = p->s;
+  tile_t *t = s->t;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_node_t *n = t->nodes[k];
+    if (n->was == NULL || n->reduce != TIR_REDUCE_SUM) continue;
+    if (s->states[k]->rank != count) continue;
+    tile_set_element(t, n->was, kir_load(t->arena, s->states[k], count, subs));
+  }
+}
+
+static kir_expr_t *moved(sweep_place_t *p) {
+  tile_t *t = p->s->t;
+  for (uint32_t i = 0; i < p->hoisted_count; i++) {
+    td_map_put_u64(&t->done, (uint64_t)(uintptr_t)p->hoisted[i],
+                   p->hoisted_values[i]);
+  }
+  return tile_expr(t, t->nodes[p->k]->transport);
+}
+
+static void move_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
+                       kir_expr_t *limit, int64_t lanes) {
+  tile_t *t = p->s->t;
+  const tir_node_t *n = t->nodes[p->k];
+  kir_expr_t *lane, *subs[IX_MAX_RANK + 2];
+  uint32_t count;
+  kir_block_t *body = block;
+  if (p->extra_count == 0 && !sweep_is_laned(n)) {
+    count = tile_sweep_subs(p->s, NULL, 0, NULL, subs);
+  } else {
+    body = tile_sweep_lanes(p, block, base, limit, lanes, &lane, subs, &count);
+  }
+  set_was(p, subs, count);
+  tile_store(t, body, p->s->states[p->k], count, subs, moved(p));
+}
+
+typedef struct exps {
+  tir_expr_t *found[8];
+  uint32_t count;
+} exps_t;
+
+static void note_exp(void *user, tir_expr_t *e) {
+  exps_t *x = user;
+  if (e->op == TIR_X_EXP && x->count < 8) x->found[x->count++] = e;
+}
+
+/* Exponentials of a transport are of maxima alone: once a row, not once an
+ * element. */
+void tile_sweep_move(sweep_t *s, uint32_t k, kir_block_t *block) {
+  tile_t *t = s->t;
+  sweep_place_t p = {.s = s, .k = k, .fn = move_chunk};
+  kir_expr_t *values[8];
+  exps_t x = {.count = 0};
+  tir_walk(t->arena, t->nodes[k]->transport, note_exp, &x);
+  for (uint32_t i = 0; i < x.count; i++) {
+    values[i] = tile_let(t, block, "step", tile_expr(t, x.found[i]));
+  }
+  p.hoisted = x.found;
+  p.hoisted_values = values;
+  p.hoisted_count = x.count;
+  tile_sweep_places(&p, block);
+}
+
+/* ---- sums over a tile ---------------------------------------------------- */
+
+typedef struct adding {
+  sweep_t *s;
+  uint32_t k;
+  kir_buffer_t *acc; /* in tile_sweep_registers */
+  kir_expr_t *factor; /* the packed one, here; or NULL */
+} adding_t;
+
+/* acc[at] = acc[at] OP body where the guard holds. */
+static void add_term(adding_t *a, kir_block_t *block, kir_expr_t *at) {
+  tile_t *t = a->s->t;
+  const tir_node_t *n = t->nodes[a->k];
+  if (n->guard != NULL) {
+    block = &tile_push(t, block, tile_if(t, tile_expr(t, n->guard)))->body;
+  }
+  kir_expr_t *term = a->factor == NULL
+                         ? tile_expr(t, n->body)
+                         : tile_op2(t, KIR_X_MUL, n->body->type,
+                                    tile_expr(t, n->body->args[0]),
+                                    a->factor);
+  tile_store(t, block, a->acc, 1, &at,
+             tile_combine(t, n, kir_load(t->arena, a->acc, 1, &at), term));
+}
+
+static void axis_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
+                       kir_expr_t *limit, void *user) {
+  adding_t *a = user;
+  const tir_node_t *n = t->nodes[a->k];
+  kir_expr_t *at;
+  kir_block_t *body = tile_lanes_at(t, block, base, limit, &at);
+  tile_set_index(t, n->indices[n->index_count - 1], at);
+  add_term(a, body, kir_var_ref(t->arena, td_vec_last(block)->var));
+}
+
+kir_buffer_t *tile_sweep_registers(tile_t *t, kir_block_t *block,
+                                   tdsl_dtype_t type, int64_t lanes) {
+  const ix_poly_t *dims[1] = {ix_const(t->module->pool, lanes)};
+  return tile_alloc(t, block, "acc", type, KIR_REGISTER, 1, dims);
+}
+
+/* Sixteen terms at a time, into a number or into lanes of a state. */
+static void add_along(sweep_place_t *p, kir_block_t *block) {
+  sweep_t *s = p->s;
+  tile_t *t = s->t;
+  const tir_node_t *n = t->nodes[p->k];
+  adding_t a = {.s = s, .k = p->k};
+  a.acc = tile_sweep_registers(t, block, n->body->type, TILE_LANES);
+  tile_range_t range = {s->begin, s->end};
+  kir_expr_t *lane, *subs[IX_MAX_RANK + 2];
+  kir_block_t *body = tile_lanes(t, block, NULL, &lane);
+  kir_expr_t *own = sweep_is_laned(n) ? lane : NULL;
+  uint32_t count = tile_sweep_subs(s, NULL, 0, own, subs);
+  kir_expr_t *first = sweep_is_laned(n)
+                          ? kir_load(t->arena, s->states[p->k], count, subs)
+                          : tile_identity(t, n->reduce, n->body->type);
+  tile_store(t, body, a.acc, 1, &lane, first);
+  tile_chunks(t, block, n->indices[n->index_count - 1]->name, range,
+              axis_chunk, &a);
+  if (sweep_is_laned(n)) {
+    body = tile_lanes(t, block, NULL, &lane);
+    count = tile_sweep_subs(s, NULL, 0, lane, subs);
+    tile_store(t, body, s->states[p->k], count, subs,
+               kir_load(t->arena, a.acc, 1, &lane));
+    return;
+  }
+  kir_expr_t *fold = kir_op(t->arena, KIR_X_FOLD, n->body->type, 0, NULL);
+  fold->u.buffer = a.acc;
+  fold->fold = tile_fold_op(n->reduce);
+  count = tile_sweep_subs(s, NULL, 0, NULL, subs);
+  kir_expr_t *was = kir_load(t->arena, s->states[p->k], count, subs);
+  kir_expr_t *part = tile_let(t, block, "part", fold);
+  if (n->was != NULL) {
+    was = tile_let(t, block, "was", was);
+    tile_set_element(t, n->was, was);
+  }
+  tile_store(t, block, s->states[p->k], count, subs,
+             tile_op2(t, tile_fold_op(n->reduce), n->body->type, was, part));
+}
+
+/* Lanes over the last extra, terms left to right. */
+static void add_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
+                      kir_expr_t *limit, int64_t lanes) {
+  sweep_t *s = p->s;
+  tile_t *t = s->t;
+  const tir_node_t *n = t->nodes[p->k];
+  if (p->extra_count == 0) {
+    add_along(p, block);
+    return;
+  }
+  adding_t a = {.s = s, .k = p->k};
+  a.acc = tile_sweep_registers(t, block, n->body->type, lanes);
+  kir_expr_t *lane, *u, *subs[IX_MAX_RANK + 2];
+  uint32_t count;
+  kir_block_t *body =
+      tile_sweep_lanes(p, block, base, limit, lanes, &lane, subs, &count);
+  tile_store(t, body, a.acc, 1, &lane,
+             kir_load(t->arena, s->states[p->k], count, subs));
+  const tir_index_t *axis = n->indices[n->index_count - 1];
+  kir_block_t *terms = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name,
+                                 s->begin, s->end, 1, &u);
+  tile_set_index(t, axis, u);
+  body = tile_sweep_lanes(p, terms, base, limit, lanes, &lane, subs, &count);
+  if (s->factors[p->k] != NULL) {
+    kir_expr_t *at[2] = {tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin),
+                         p->extras[0]};
+    a.factor = kir_load(t->arena, s->factors[p->k], 2, at);
+  }
+  add_term(&a, body, lane);
+  body = tile_sweep_lanes(p, block, base, limit, lanes, &lane, subs, &count);
+  tile_store(t, body, s->states[p->k], count, subs,
+             kir_load(t->arena, a.acc, 1, &lane));
+}
+
+void tile_sweep_init(sweep_t *s, uint32_t k, kir_block_t *block) {
+  sweep_place_t p = {.s = s, .k = k, .fn = init_chunk};
+  tile_sweep_places(&p, block);
+}
+
+void tile_sweep_add(sweep_t *s, uint32_t k, kir_block_t *block) {
+  sweep_place_t p = {.s = s, .k = k, .fn = add_chunk};
+  if (s->t->nodes[k]->reduce == TIR_REDUCE_SUM) {
+    tile_sweep_places(&p, block);
+  } else {
+    add_along(&p, block); /* maxima and minima have no extras */
+  }
+}
