@@ -30,6 +30,8 @@
  *     one may read behind a barrier, not before.
  *  8. copy moves n neighbours at once: a place in memory is a multiple of n
  *     elements from the start of its buffer.
+ *  9. transpose turns a square register buffer; what was undefined stays so,
+ *     in its new place.
  *
  * Lifetime: all in the kernel's arena. */
 #ifndef TDSL_IR_KIR_H
@@ -120,6 +122,7 @@ typedef TD_VEC(kir_stmt_t *) kir_block_t;
  * ALLOC  buffer (LOCAL, SHARED, REGISTER), visible to the end of the block
  * COPY   buffer[subs] = value, a LOAD, and `step` - 1 neighbours: along the
  *        last dim, of a register buffer with rows along the one before
+ * TRANSPOSE buffer, REGISTER [n, n]: element i, j and j, i change places
  * BARRIER of all threads of the block; outside of warp loops
  * COMMENT text, carried into emitted code */
 struct kir_stmt {
@@ -131,7 +134,7 @@ struct kir_stmt {
   int64_t step;             /* LOOP; COPY: elements */
   kir_expr_t *mask;         /* LOOP lane; IF: condition */
   kir_block_t body, orelse;
-  kir_buffer_t *buffer;     /* STORE, COPY, ALLOC */
+  kir_buffer_t *buffer;     /* STORE, COPY, ALLOC, TRANSPOSE */
   uint32_t sub_count;
   kir_expr_t **subs;        /* STORE, COPY */
   kir_expr_t *value;        /* STORE, COPY, LET */

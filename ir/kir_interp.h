@@ -133,6 +133,7 @@ kir_memory_t *kir_code_memory(kir_code_t *, const kir_buffer_t *, void *data);
 void kir_run_load(kir_machine_t *, const kir_step_t *);
 void kir_run_store(kir_machine_t *, const kir_step_t *);
 void kir_run_fold(kir_machine_t *, const kir_step_t *);
+void kir_run_transpose(kir_machine_t *, const kir_step_t *);
 void kir_run_alloc(kir_machine_t *, const kir_step_t *);
 /* Faults if the element is no multiple of `number`. */
 void kir_run_aligned(kir_machine_t *, const kir_step_t *);

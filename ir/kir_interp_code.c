@@ -681,6 +681,12 @@ static void statement(kir_code_t *c, const kir_stmt_t *s) {
     case KIR_LET: let(c, s); break;
     case KIR_STORE: store(c, s); break;
     case KIR_COPY: copy(c, s); break;
+    case KIR_TRANSPOSE: {
+      kir_access_t *a = TD_NEW(c->arena, kir_access_t);
+      a->memory = kir_code_memory(c, s->buffer, NULL);
+      kir_code_emit(c, (kir_step_t){.run = kir_run_transpose, .access = a});
+      return;
+    }
     case KIR_BARRIER:
       kir_code_emit(c, (kir_step_t){.run = kir_run_barrier});
       return;

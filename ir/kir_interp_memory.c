@@ -280,6 +280,28 @@ void kir_run_aligned(kir_machine_t *m, const kir_step_t *s) {
   }
 }
 
+/* Definedness moves with the elements. */
+void kir_run_transpose(kir_machine_t *m, const kir_step_t *s) {
+  kir_memory_t *at = s->access->memory;
+  int64_t n = at->dims[0];
+  (void)m;
+  for (int64_t i = 0; i < n; i++) {
+    for (int64_t j = 0; j < i; j++) {
+      unsigned char keep[8];
+      int64_t a = i * n + j, b = j * n + i;
+      unsigned char *x = at->data + (size_t)a * at->bytes;
+      unsigned char *y = at->data + (size_t)b * at->bytes;
+      memcpy(keep, x, at->bytes);
+      memcpy(x, y, at->bytes);
+      memcpy(y, keep, at->bytes);
+      if (at->defined == NULL) continue;
+      uint8_t was = at->defined[a];
+      at->defined[a] = at->defined[b];
+      at->defined[b] = was;
+    }
+  }
+}
+
 /* By halves, as kir.h spells it: the order of additions is part of the
  * meaning. */
 void kir_run_fold(kir_machine_t *m, const kir_step_t *s) {

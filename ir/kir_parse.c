@@ -224,6 +224,9 @@ static void parse_stmt(kir_parser_t *p, kir_block_t *block, int depth) {
     s = parse_alloc(p);
   } else if (tir_take_word(t, "copy")) {
     s = parse_copy(p);
+  } else if (tir_take_word(t, "transpose")) {
+    s = new_stmt(p, KIR_TRANSPOSE);
+    s->buffer = kir_parse_buffer(p);
   } else if (tir_take_word(t, "barrier")) {
     s = new_stmt(p, KIR_BARRIER);
   } else if (tir_take_word(t, "note")) {

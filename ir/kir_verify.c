@@ -528,6 +528,24 @@ static void check_copy(verifier_t *v, const kir_stmt_t *s) {
   }
 }
 
+/* A square of 2^n floats, whole: what shuffles of a few vectors do. */
+static void check_transpose(verifier_t *v, const kir_stmt_t *s) {
+  const kir_buffer_t *b = s->buffer;
+  int64_t rows = 0, lanes = 0;
+  if (!is_usable(v, b)) return;
+  if (v->lane != NULL || v->warps > 0) {
+    fail(v, v->loc, "transpose of %s in a lane loop or beside warp loops",
+         b->name);
+  } else if (b->space != KIR_REGISTER || b->rank != 2 ||
+             (b->dtype != TDSL_DTYPE_F32 && b->dtype != TDSL_DTYPE_F64) ||
+             !ix_is_const(b->dims[0], &rows) ||
+             !ix_is_const(b->dims[1], &lanes) || rows != lanes || rows < 2 ||
+             rows > 16 || !is_power_of_two(rows)) {
+    fail(v, v->loc, "%s is no square of up to 16 registers of floats",
+         b->name);
+  }
+}
+
 static void check_stmt(verifier_t *v, const kir_stmt_t *s, int depth,
                        int64_t copies, uint32_t block_loops) {
   switch (s->kind) {
@@ -548,6 +566,7 @@ static void check_stmt(verifier_t *v, const kir_stmt_t *s, int depth,
     }
     case KIR_STORE: check_store(v, s); return;
     case KIR_COPY: check_copy(v, s); return;
+    case KIR_TRANSPOSE: check_transpose(v, s); return;
     case KIR_BARRIER:
       if (v->warps == 0 || v->warp != NULL || v->lane != NULL) {
         fail(v, v->loc, "a barrier in a warp or lane loop, or without any");

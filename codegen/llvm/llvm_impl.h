@@ -83,6 +83,13 @@ LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e);
 LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e);
 void cgl_store(cgl_t *g, const kir_stmt_t *s);
 void cgl_alloc(cgl_t *g, const kir_stmt_t *s);
+/* A whole row of a register buffer of rank 2, as stored. */
+LLVMValueRef cgl_get_row(cgl_t *g, const kir_buffer_t *b, uint32_t row);
+void cgl_put_row(cgl_t *g, const kir_buffer_t *b, uint32_t row,
+                 LLVMValueRef v);
+
+/* ---- llvm_transpose.c ---- */
+void cgl_transpose(cgl_t *g, const kir_buffer_t *b);
 
 /* ---- llvm_masked.c ---- */
 /* One element a lane: the lanes' neighbours from `where` on, or where each

@@ -255,6 +255,22 @@ static LLVMValueRef row_address(cgl_t *g, const kir_buffer_t *b,
   return LLVMBuildGEP2(g->builder, row_type(g, b), base_of(g, b), &at, 1, "");
 }
 
+static LLVMValueRef numbered_row(cgl_t *g, const kir_buffer_t *b,
+                                 uint32_t row) {
+  LLVMValueRef at = LLVMConstInt(g->i64, row, 0);
+  return LLVMBuildGEP2(g->builder, row_type(g, b), base_of(g, b), &at, 1, "");
+}
+
+LLVMValueRef cgl_get_row(cgl_t *g, const kir_buffer_t *b, uint32_t row) {
+  return LLVMBuildLoad2(g->builder, row_type(g, b), numbered_row(g, b, row),
+                        "");
+}
+
+void cgl_put_row(cgl_t *g, const kir_buffer_t *b, uint32_t row,
+                 LLVMValueRef v) {
+  LLVMBuildStore(g->builder, v, numbered_row(g, b, row));
+}
+
 /* The last subscript is the lane itself and the row is as wide. */
 static bool is_whole_row(cgl_t *g, const kir_buffer_t *b,
                          kir_expr_t *const *subs) {

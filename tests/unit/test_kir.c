@@ -44,6 +44,8 @@ static const char canonical[] =
     "      }\n"
     "    }\n"
     "    let top: f32 = fold.max acc[3]\n"
+    "    alloc register square: f32[4, 4]\n"
+    "    transpose square\n"
     "    note \"a line\\n\"\n"
     "    if not(top < 3.0) and (i == 2 or q != -7) {\n"
     "      loop.serial l in 0 .. dim(R/2 + 1) step 3 {\n"
@@ -209,6 +211,13 @@ static const fault_t broken[] = {
     {BODY("copy 8 y[0] = x[0]"), "a copy of 8"},
     {BODY("copy 4 y[0, 1] = x[0]"), "2 subscripts"},
     {BODY("alloc local d: f64[4]\ncopy 2 d[0] = x[0]"), "between dtypes"},
+    {BODY("transpose x"), "no square"},
+    {BODY("alloc local t: f32[4, 4]\ntranspose t"), "no square"},
+    {BODY("alloc register t: f32[4, 8]\ntranspose t"), "no square"},
+    {BODY("alloc register t: i32[4, 4]\ntranspose t"), "no square"},
+    {BODY("alloc register t: f32[3, 3]\ntranspose t"), "no square"},
+    {BODY("alloc register t: f32[4, 4]\nloop.lane l in 0 .. 4 {\n"
+          "transpose t }"), "in a lane loop"},
     {BODY("y[0] = pow(true, 1)"), "do not fit"},
 };
 
@@ -398,6 +407,8 @@ static const fault_t unsafe[] = {
           "if i == 0 { e[0] = 1.0 } y[0] = e[0] }"), "undefined element"},
     {BODY("if x[0] != x[0] or x[100] > 0.0 { y[0] = 0.0 }"),
      "load out of range"},
+    {BODY("alloc register t: f32[2, 2]\nt[1, 0] = 1.0\ntranspose t\n"
+          "y[0] = t[1, 0]"), "undefined element of t"},
     {BODY("copy 4 y[2] = x[0]"), "no multiple of it"},
     {BODY("copy 4 y[0] = x[2]"), "no multiple of it"},
     {BODY("copy 4 y[0] = x[8]"), "load out of range"},
@@ -422,6 +433,8 @@ static const char *const safe[] = {
     BODY("loop.lane l in 0 .. 4 where N > 99 { y[l] = x[100] }"),
     BODY("if N == 8 or x[100] > 0.0 { y[0] = 0.0 }"),
     BODY("copy 4 y[4] = x[0]"),
+    BODY("alloc register t: f32[2, 2]\nt[1, 0] = 1.0\ntranspose t\n"
+         "y[0] = t[0, 1]"),
     BODY(MEETING("barrier", "s[w] = 1.0", "y[w] = s[0] + s[1]")),
     BODY(MEETING("", "s[w] = 1.0", "s[w] = s[w] + 1.0 y[w] = s[w]")),
 };

@@ -197,6 +197,43 @@ TASK_TEST(test_micro_kernel) {
   lab_check(task, text, DIMS(3, 0));
 }
 
+static void check_transpose(td_task_t *task, const char *type, int n) {
+  char text[600];
+  snprintf(text, sizeof text,
+           "kernel turn(in x: %s[%d, %d], out y: %s[%d, %d]) {\n"
+           "  alloc register t: %s[%d, %d]\n"
+           "  loop.unroll i in 0 .. %d { loop.lane l in 0 .. %d {\n"
+           "    t[i, l] = x[i, l] } }\n"
+           "  transpose t\n"
+           "  loop.unroll i in 0 .. %d { loop.lane l in 0 .. %d {\n"
+           "    y[i, l] = t[i, l] } }\n"
+           "}\n",
+           type, n, n, type, n, n, type, n, n, n, n, n, n);
+  lab_t lab;
+  lab_open(&lab, task, text, DIMS(0));
+  lab_agree(&lab); /* leaves both results in place */
+  for (int i = 0; i < n; i++) {
+    for (int j = 0; j < n; j++) {
+      if (strcmp(type, "f32") == 0) {
+        const float *x = lab.data[0], *y = lab.data[1];
+        assert_memory_equal(&y[i * n + j], &x[j * n + i], sizeof *y);
+      } else {
+        const double *x = lab.data[0], *y = lab.data[1];
+        assert_memory_equal(&y[i * n + j], &x[j * n + i], sizeof *y);
+      }
+    }
+  }
+  lab_close(&lab);
+}
+
+TASK_TEST(test_transpose) {
+  UNUSED_ARG;
+  for (int n = 2; n <= 16; n *= 2) {
+    check_transpose(task, "f32", n);
+    check_transpose(task, "f64", n);
+  }
+}
+
 TASK_TEST(test_memory_order) {
   UNUSED_ARG;
   /* what was stored is read back, also through a let and in lanes */
@@ -381,6 +418,7 @@ int main(void) {
       cmocka_unit_test(test_idle_lanes),
       cmocka_unit_test(test_scratch),
       cmocka_unit_test(test_micro_kernel),
+      cmocka_unit_test(test_transpose),
       cmocka_unit_test(test_memory_order),
       cmocka_unit_test(test_float_operations),
       cmocka_unit_test(test_round_tf32),
