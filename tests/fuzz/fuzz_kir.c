@@ -3,39 +3,9 @@
  * leave its buffers; endless loops end when the host asks. */
 #include "ir/kir.h"
 #include "runtime/base/num.h"
+#include "tests/fuzz/fuzz.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-enum { ALL_DIMS = 3, MOST_ELEMENTS = 4096, MOST_BYTES = 64 << 20 };
-
-typedef struct input {
-  const char *data;
-  size_t size;
-} input_t;
-
-static void demand(bool holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "fuzz_kir: %s\n", what);
-  abort();
-}
-
-/* A hostile size must come back as out of memory. */
-static void *allocate(void *old, size_t old_bytes, size_t new_bytes,
-                      void *user) {
-  (void)old_bytes;
-  (void)user;
-  if (new_bytes == 0) {
-    free(old);
-    return NULL;
-  }
-  return new_bytes > MOST_BYTES ? NULL : realloc(old, new_bytes);
-}
-
-static int cancel(void *user) {
-  uint32_t *polls = user;
-  return ++*polls > 20;
-}
+enum { ALL_DIMS = 3, MOST_ELEMENTS = 4096, MOST_POLLS = 20 };
 
 static bool dim_value(void *user, const ix_symbol_t *s, int64_t *out) {
   (void)user;
@@ -76,7 +46,7 @@ static void print_all(td_buf_t *out, kir_kernel_t *const *kernels) {
 }
 
 static void work(td_task_t *task, void *arg) {
-  const input_t *in = arg;
+  const fuzz_input_t *in = arg;
   td_arena_t arena;
   td_arena_init(&arena, task);
   td_buf_t once, twice;
@@ -84,15 +54,16 @@ static void work(td_task_t *task, void *arg) {
   td_buf_init(&twice, task);
   uint32_t file = td_sources_add(task, "in.kir", in->data, in->size);
   kir_kernel_t **kernels = kir_parse(task, &arena, file);
-  demand((kernels == NULL) == (td_task_errors(task) > 0), "silent failure");
+  fuzz_demand((kernels == NULL) == (td_task_errors(task) > 0),
+              "silent failure");
   if (kernels == NULL) return;
   print_all(&once, kernels);
   uint32_t again = td_sources_add(task, "once.kir", once.data, once.length);
   kir_kernel_t **second = kir_parse(task, &arena, again);
-  demand(second != NULL, "what was printed does not parse");
+  fuzz_demand(second != NULL, "what was printed does not parse");
   print_all(&twice, second);
-  demand(td_str_eq(td_buf_view(&once), td_buf_view(&twice)),
-         "print, parse, print is not the identity");
+  fuzz_demand(td_str_eq(td_buf_view(&once), td_buf_view(&twice)),
+              "print, parse, print is not the identity");
   for (; *kernels != NULL; kernels++) {
     if (kir_verify(task, *kernels, "fuzz", true)) {
       interpret(task, &arena, *kernels);
@@ -100,21 +71,8 @@ static void work(td_task_t *task, void *arg) {
   }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  input_t in = {(const char *)data, size};
-  uint32_t polls = 0;
-  td_host_t host = {.allocator = {allocate, NULL},
-                    .cancel = {cancel, &polls}};
-  td_task_t task;
-  td_task_init(&task, &host);
-  tdsl_status_t status = td_task_run(&task, work, &in);
-  bool is_fine = status == TDSL_STATUS_OK || status == TDSL_STATUS_LIMIT ||
-                 status == TDSL_STATUS_CANCELLED ||
-                 status == TDSL_STATUS_OUT_OF_MEMORY;
-  if (!is_fine) fprintf(stderr, "%s\n", task.message);
-  demand(is_fine, "unwound");
-  td_task_free(&task);
+  fuzz_input_t in = {(const char *)data, size};
+  fuzz_run(&(fuzz_job_t){.work = work, .arg = &in, .polls = MOST_POLLS});
   return 0;
 }

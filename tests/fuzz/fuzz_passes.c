@@ -5,29 +5,7 @@
 #include "ir/target.h"
 #include "passes/pass.h"
 #include "passes/plan/plan_memory.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
-typedef struct input {
-  const char *data;
-  size_t size;
-} input_t;
-
-static int out_of_budget(void *user) {
-  return --*(int *)user < 0;
-}
-
-static void *small_alloc(void *old, size_t old_bytes, size_t new_bytes,
-                         void *user) {
-  (void)old_bytes;
-  (void)user;
-  if (new_bytes == 0) {
-    free(old);
-    return NULL;
-  }
-  return new_bytes > ((size_t)64 << 20) ? NULL : realloc(old, new_bytes);
-}
+#include "tests/fuzz/fuzz.h"
 
 static void plan(td_task_t *task, td_arena_t *arena, const tir_module_t *m,
                  pass_kernels_t *kernels, const ir_target_t *target,
@@ -72,7 +50,7 @@ static bool has_plain_dims(const tir_module_t *m) {
 }
 
 static void work(td_task_t *task, void *arg) {
-  const input_t *in = arg;
+  const fuzz_input_t *in = arg;
   uint32_t file = td_sources_add(task, "in.tir", in->data, in->size);
   /* the first byte draws the way */
   unsigned way = in->size > 0 ? (unsigned char)in->data[in->size - 1] : 0;
@@ -91,25 +69,14 @@ static void work(td_task_t *task, void *arg) {
   plan(task, &task->arena, m, &kernels, target, (way & 32) != 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+static bool may_end(const td_task_t *task, tdsl_status_t status) {
+  (void)task;
+  return status == TDSL_STATUS_INVALID_PROGRAM;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  input_t in = {(const char *)data, size};
-  int budget = 20000;
-  td_host_t host = {.allocator = {small_alloc, NULL},
-                    .cancel = {out_of_budget, &budget}};
-  td_task_t task;
-  td_task_init(&task, &host);
-  tdsl_status_t status = td_task_run(&task, work, &in);
-  bool expected = status == TDSL_STATUS_OK ||
-                  status == TDSL_STATUS_OUT_OF_MEMORY ||
-                  status == TDSL_STATUS_LIMIT ||
-                  status == TDSL_STATUS_CANCELLED ||
-                  status == TDSL_STATUS_INVALID_PROGRAM;
-  if (!expected) {
-    (void)fprintf(stderr, "%s\n", task.message);
-    abort();
-  }
-  td_task_free(&task);
+  fuzz_input_t in = {(const char *)data, size};
+  fuzz_run(&(fuzz_job_t){.work = work, .arg = &in, .polls = FUZZ_POLLS,
+                         .may_end = may_end});
   return 0;
 }

@@ -5,9 +5,7 @@
 #include "runtime/base/num.h"
 #include "runtime/hal/exec.h"
 #include "runtime/null/null_device.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/fuzz/fuzz.h"
 
 typedef struct input {
   const char *data;
@@ -17,34 +15,11 @@ typedef struct input {
   hal_exec_t *exec;
 } input_t;
 
-/* The host's cancel hook: a run may be long, a fuzzer's may not. */
-static int out_of_budget(void *user) {
-  return --*(int *)user < 0;
-}
-
-/* Refuses sizes that no run of a fuzzer should reach. */
-static void *small_alloc(void *old, size_t old_bytes, size_t new_bytes,
-                         void *user) {
-  (void)old_bytes;
-  (void)user;
-  if (new_bytes == 0) {
-    free(old);
-    return NULL;
-  }
-  return new_bytes > ((size_t)64 << 20) ? NULL : realloc(old, new_bytes);
-}
-
-static void demand(bool holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "fuzz_plan: %s\n", what);
-  abort();
-}
-
 static plan_t *read_text(td_task_t *task, td_arena_t *arena, const char *data,
                          size_t size) {
   uint32_t file = td_sources_add(task, "in.plan", data, size);
   plan_t *plan = plan_parse(task, arena, file);
-  demand((plan == NULL) == (td_task_errors(task) > 0), "silent refusal");
+  fuzz_demand((plan == NULL) == (td_task_errors(task) > 0), "silent refusal");
   return plan;
 }
 
@@ -93,11 +68,11 @@ static void work(td_task_t *task, void *arg) {
   if (plan == NULL || !plan_verify(task, plan, "parse", true)) return;
   plan_print(&once, plan, true);
   plan_t *again = read_text(task, &arena, once.data, once.length);
-  demand(again != NULL, "own text is refused");
-  demand(plan_verify(task, again, "print", true), "own text is not valid");
+  fuzz_demand(again != NULL, "own text is refused");
+  fuzz_demand(plan_verify(task, again, "print", true), "own text is not valid");
   plan_print(&twice, again, true);
-  demand(td_str_eq(td_buf_view(&once), td_buf_view(&twice)),
-         "print, parse, print is not the identity");
+  fuzz_demand(td_str_eq(td_buf_view(&once), td_buf_view(&twice)),
+              "print, parse, print is not the identity");
   in->device = rnull_device_create(task);
   in->program = in->device->vtable->load(in->device, task, plan);
   for (uint32_t i = 0; i < plan->entry_count; i++) {
@@ -105,29 +80,23 @@ static void work(td_task_t *task, void *arg) {
   }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* A plan whose own claims about memory are false is found when it runs. */
+static bool may_end(const td_task_t *task, tdsl_status_t status) {
+  return status == TDSL_STATUS_INTERNAL &&
+         strstr(task->message, "memory plan does not hold") != NULL;
+}
+
+static void close_device(void *arg) {
+  input_t *in = arg;
+  hal_exec_destroy(in->exec);
+  if (in->device == NULL) return;
+  in->device->vtable->unload(in->device, in->program);
+  in->device->vtable->destroy(in->device);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   input_t in = {.data = (const char *)data, .size = size};
-  int budget = 20000;
-  td_host_t host = {.allocator = {small_alloc, NULL},
-                    .cancel = {out_of_budget, &budget}};
-  td_task_t task;
-  td_task_init(&task, &host);
-  tdsl_status_t status = td_task_run(&task, work, &in);
-  bool expected = status == TDSL_STATUS_OK ||
-                  status == TDSL_STATUS_OUT_OF_MEMORY ||
-                  status == TDSL_STATUS_LIMIT ||
-                  status == TDSL_STATUS_CANCELLED ||
-                  (status == TDSL_STATUS_INTERNAL &&
-                   strstr(task.message, "memory plan does not hold"));
-  if (!expected) fprintf(stderr, "%s\n", task.message);
-  demand(expected, "unwound");
-  hal_exec_destroy(in.exec);
-  if (in.device != NULL) {
-    in.device->vtable->unload(in.device, in.program);
-    in.device->vtable->destroy(in.device);
-  }
-  td_task_free(&task);
+  fuzz_run(&(fuzz_job_t){.work = work, .arg = &in, .polls = FUZZ_POLLS,
+                         .may_end = may_end, .close = close_device});
   return 0;
 }

@@ -2,21 +2,7 @@
  * crash; what parses must be formatted to a text that parses to an equal
  * tree and formats to itself. */
 #include "frontend/parse.h"
-#include "runtime/base/task.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
-typedef struct input {
-  const char *data;
-  size_t size;
-} input_t;
-
-static void demand(bool holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "fuzz_tdsl: %s\n", what);
-  abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 /* Texts of messages are made for every error found. */
 static void render(td_task_t *task) {
@@ -29,7 +15,7 @@ static void render(td_task_t *task) {
 }
 
 static void work(td_task_t *task, void *arg) {
-  const input_t *in = arg;
+  const fuzz_input_t *in = arg;
   td_arena_t arena;
   td_arena_init(&arena, task);
   td_buf_t text, once, twice;
@@ -38,32 +24,30 @@ static void work(td_task_t *task, void *arg) {
   td_buf_init(&twice, task);
   uint32_t source = td_sources_add(task, "in.tdsl", in->data, in->size);
   ast_file_t *file = ast_parse(task, &arena, source);
-  demand(file->has_errors == (td_task_errors(task) > 0), "has_errors");
+  fuzz_demand(file->has_errors == (td_task_errors(task) > 0), "has_errors");
   ast_print(task, &text, file);
   ast_dump_tokens(task, source, &text);
   if (file->has_errors) {
     render(task);
     return;
   }
-  demand(fmt_source(task, source, &once), "fmt refuses what parses");
+  fuzz_demand(fmt_source(task, source, &once), "fmt refuses what parses");
   uint32_t again = td_sources_add(task, "once.tdsl", once.data, once.length);
   ast_file_t *file2 = ast_parse(task, &arena, again);
-  demand(!file2->has_errors, "fmt makes a text that does not parse");
-  demand(ast_equal(file, file2), "fmt changes the tree");
-  demand(fmt_source(task, again, &twice), "fmt refuses its own text");
-  demand(td_str_eq(td_buf_view(&once), td_buf_view(&twice)),
-         "fmt does not keep its own text");
+  fuzz_demand(!file2->has_errors, "fmt makes a text that does not parse");
+  fuzz_demand(ast_equal(file, file2), "fmt changes the tree");
+  fuzz_demand(fmt_source(task, again, &twice), "fmt refuses its own text");
+  fuzz_demand(td_str_eq(td_buf_view(&once), td_buf_view(&twice)),
+              "fmt does not keep its own text");
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  input_t in = {(const char *)data, size};
+  fuzz_input_t in = {(const char *)data, size};
   td_task_t task;
   td_task_init(&task, NULL);
   tdsl_status_t status = td_task_run(&task, work, &in);
   if (status != TDSL_STATUS_OK) fprintf(stderr, "%s\n", task.message);
-  demand(status == TDSL_STATUS_OK, "unwound");
+  fuzz_demand(status == TDSL_STATUS_OK, "unwound");
   td_task_free(&task);
   return 0;
 }

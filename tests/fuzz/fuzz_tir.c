@@ -3,44 +3,13 @@
  * functions without parameters must run to an end, with or without reports.
  * (Loops and sizes are bounded by a budget of polls.) */
 #include "ir/tir.h"
-#include "runtime/base/task.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
-typedef struct input {
-  const char *data;
-  size_t size;
-} input_t;
-
-/* The host's cancel hook: a run may be long, a fuzzer's may not. */
-static int out_of_budget(void *user) {
-  return --*(int *)user < 0;
-}
-
-/* Refuses sizes that no run of a fuzzer should reach. */
-static void *small_alloc(void *old, size_t old_bytes, size_t new_bytes,
-                         void *user) {
-  (void)old_bytes;
-  (void)user;
-  if (new_bytes == 0) {
-    free(old);
-    return NULL;
-  }
-  return new_bytes > ((size_t)64 << 20) ? NULL : realloc(old, new_bytes);
-}
-
-static void demand(bool holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "fuzz_tir: %s\n", what);
-  abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static tir_module_t *read_text(td_task_t *task, td_arena_t *arena,
                                const char *data, size_t size) {
   uint32_t file = td_sources_add(task, "in.tir", data, size);
   tir_module_t *m = tir_parse(task, arena, file);
-  demand((m == NULL) == (td_task_errors(task) > 0), "silent refusal");
+  fuzz_demand((m == NULL) == (td_task_errors(task) > 0), "silent refusal");
   return m;
 }
 
@@ -57,7 +26,7 @@ static void run(td_task_t *task, td_arena_t *arena, const tir_module_t *m) {
 }
 
 static void work(td_task_t *task, void *arg) {
-  const input_t *in = arg;
+  const fuzz_input_t *in = arg;
   td_arena_t arena;
   td_buf_t once, twice;
   td_arena_init(&arena, task);
@@ -67,30 +36,16 @@ static void work(td_task_t *task, void *arg) {
   if (m == NULL || !tir_verify(task, m, "parse", true)) return;
   tir_print(&once, m);
   tir_module_t *again = read_text(task, &arena, once.data, once.length);
-  demand(again != NULL, "own text is refused");
-  demand(tir_verify(task, again, "print", true), "own text is not valid");
+  fuzz_demand(again != NULL, "own text is refused");
+  fuzz_demand(tir_verify(task, again, "print", true), "own text is not valid");
   tir_print(&twice, again);
-  demand(td_str_eq(td_buf_view(&once), td_buf_view(&twice)),
-         "print, parse, print is not the identity");
+  fuzz_demand(td_str_eq(td_buf_view(&once), td_buf_view(&twice)),
+              "print, parse, print is not the identity");
   run(task, &arena, m);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  input_t in = {(const char *)data, size};
-  int budget = 20000;
-  td_host_t host = {.allocator = {small_alloc, NULL},
-                    .cancel = {out_of_budget, &budget}};
-  td_task_t task;
-  td_task_init(&task, &host);
-  tdsl_status_t status = td_task_run(&task, work, &in);
-  bool expected = status == TDSL_STATUS_OK ||
-                  status == TDSL_STATUS_OUT_OF_MEMORY ||
-                  status == TDSL_STATUS_LIMIT ||
-                  status == TDSL_STATUS_CANCELLED;
-  if (!expected) fprintf(stderr, "%s\n", task.message);
-  demand(expected, "unwound");
-  td_task_free(&task);
+  fuzz_input_t in = {(const char *)data, size};
+  fuzz_run(&(fuzz_job_t){.work = work, .arg = &in, .polls = FUZZ_POLLS});
   return 0;
 }
