@@ -354,7 +354,9 @@ static void read_qualifiers(sim_named_t *n) {
       {"relu", SIM_MOD_RELU}, {"satfinite", SIM_MOD_SATFINITE},
       {"approx", SIM_MOD_APPROX}, {"xorsign", SIM_MOD_XORSIGN},
       {"cc", SIM_MOD_CC}, {"wrap", SIM_MOD_WRAP}, {"trans", SIM_MOD_TRANS},
-      {"nc", SIM_MOD_NC}, {"volatile", SIM_MOD_STRONG},
+      {"nc", SIM_MOD_NC},
+      {"volatile", SIM_MOD_STRONG | SIM_MOD_VOLATILE},
+      {"cta", SIM_MOD_CTA_SCOPE},
       {"relaxed", SIM_MOD_STRONG}, {"mmio", SIM_MOD_STRONG},
       {"acquire", SIM_MOD_STRONG | SIM_MOD_ACQUIRE},
       {"release", SIM_MOD_STRONG | SIM_MOD_RELEASE},
@@ -411,7 +413,9 @@ static void read_qualifiers(sim_named_t *n) {
       ptx_type_row(f->types[f->type_count - 1])->kind == PTX_KIND_SIGNED)
     n->mods |= SIM_MOD_SIGNED;
   if (td_str_eqc(f->base, "fence") || td_str_eqc(f->base, "membar"))
-    n->sub2 = has(f, "cta");
+    n->sub2 = has(f, "proxy") && !has(f, "tensormap::generic") ? SIM_FENCE_NONE
+              : has(f, "cta")                                  ? SIM_FENCE_CTA
+                                                               : 0;
   if (td_str_eqc(f->base, "bar")) n->mods |= SIM_MOD_ALIGNED;
   if (td_str_eqc(f->base, "cvt"))
     n->sub = has(f, "rni") || has(f, "rzi") || has(f, "rmi") ||

@@ -86,7 +86,9 @@ enum {
   SIM_MOD_NEG_A = 1 << 24,
   SIM_MOD_WIDE_ADDRESS = 1 << 25, /* the address row holds 64 bits */
   SIM_MOD_CLUSTER = 1 << 26,
-  SIM_MOD_SHARED_SIDE = 1 << 27
+  SIM_MOD_SHARED_SIDE = 1 << 27,
+  SIM_MOD_VOLATILE = 1 << 28,
+  SIM_MOD_CTA_SCOPE = 1 << 29 /* no wider than the CTA */
 };
 
 typedef enum sim_round_t {
@@ -111,6 +113,9 @@ typedef enum sim_atom_t {
   SIM_ATOM_ADD, SIM_ATOM_MIN, SIM_ATOM_MAX, SIM_ATOM_INC, SIM_ATOM_DEC,
   SIM_ATOM_AND, SIM_ATOM_OR, SIM_ATOM_XOR, SIM_ATOM_EXCH, SIM_ATOM_CAS
 } sim_atom_t;
+
+/* What a fence orders: 0 is everything, up to other CTAs. */
+enum { SIM_FENCE_CTA = 1, SIM_FENCE_NONE = 2 /* proxies alone */ };
 
 /* Width class of a row, in the low two bits of an operand while decoding and
    of entries of the operand lists always. */
@@ -204,6 +209,7 @@ typedef struct sim_kernel_t {
   uint32_t memory_count;
   bool is_communicating;  /* CTAs talk through global memory */
   bool has_partial_barrier; /* a barrier with a thread count */
+  bool has_flags;         /* warps of a CTA may talk through memory */
   bool has_cluster;       /* touches another CTA */
   bool has_async;         /* copies that complete later */
   bool has_mbar;

@@ -324,6 +324,7 @@ static bool form_ld(sim_decoder_t *d) {
   case PTX_SPACE_SHARED:
     d->ins.cls = SIM_CLASS_LD_SHARED;
     sim_set_handler(d, SIM_H_ld_shared);
+    if (d->ins.mods & SIM_MOD_STRONG) d->kernel->has_flags = true;
     if (d->ins.mods & SIM_MOD_CLUSTER) d->kernel->has_cluster = true;
     return true;
   case PTX_SPACE_LOCAL:
@@ -331,7 +332,8 @@ static bool form_ld(sim_decoder_t *d) {
     sim_set_handler(d, SIM_H_ld_local);
     return true;
   default:
-    if (d->ins.mods & SIM_MOD_STRONG) d->kernel->is_communicating = true;
+    if (d->ins.mods & SIM_MOD_STRONG)
+      d->kernel->is_communicating = d->kernel->has_flags = true;
     return true;
   }
 }
@@ -359,6 +361,7 @@ static bool form_st(sim_decoder_t *d) {
   case PTX_SPACE_SHARED:
     d->ins.cls = SIM_CLASS_ST_SHARED;
     sim_set_handler(d, SIM_H_st_shared);
+    if (d->ins.mods & SIM_MOD_STRONG) d->kernel->has_flags = true;
     if (d->ins.mods & SIM_MOD_CLUSTER) d->kernel->has_cluster = true;
     return true;
   case PTX_SPACE_LOCAL:
@@ -367,7 +370,8 @@ static bool form_st(sim_decoder_t *d) {
     return true;
   case PTX_SPACE_CONST: return SIM_FAIL(d, "constant memory is read-only");
   default:
-    if (d->ins.mods & SIM_MOD_STRONG) d->kernel->is_communicating = true;
+    if (d->ins.mods & SIM_MOD_STRONG)
+      d->kernel->is_communicating = d->kernel->has_flags = true;
     return true;
   }
 }
@@ -384,7 +388,9 @@ static void atom_space(sim_decoder_t *d) {
 /* Integer reductions whose old value nobody reads commute; everything else
    on global memory makes the blocks talk to each other. */
 static void note_atom(sim_decoder_t *d) {
-  if (d->ins.space == PTX_SPACE_SHARED) return;
+  if (d->ins.space != PTX_SPACE_GLOBAL &&
+      d->ins.mods & (SIM_MOD_ACQUIRE | SIM_MOD_RELEASE))
+    d->kernel->has_flags = true;
   td_vec_push(d->scratch, &d->atoms, (uint32_t)d->code.length);
 }
 

@@ -478,6 +478,29 @@ uint32_t sim_register_limit(const ptx_func_t *f) {
   return limit > 255 ? 255 : limit < 24 ? 24 : limit;
 }
 
+/* Who talks to whom: an atomic whose old value is read, or that adds floats,
+   orders CTAs; in shared memory, beside fences, warps of one. */
+static void note_talk(sim_decoder_t *d) {
+  sim_kernel_t *k = d->kernel;
+  bool has_fence = false;
+  for (size_t c = 0; c < d->code.length; c++)
+    has_fence = has_fence || (d->code.data[c].handler == SIM_H_fence &&
+                              d->code.data[c].sub2 != SIM_FENCE_NONE);
+  for (size_t n = 0; n < d->atoms.length; n++) {
+    const sim_ins_t *i = &d->code.data[d->atoms.data[n]];
+    bool is_float =
+        ptx_type_row((ptx_type_t)i->type)->kind == PTX_KIND_FLOAT;
+    const sim_row_t *row = &d->rows.data[i->d >> 2];
+    bool is_read = ((i->writes & SIM_WRITES_D) && row->is_read) ||
+                   i->list_writes || i->sub == SIM_ATOM_EXCH ||
+                   i->sub == SIM_ATOM_CAS;
+    if (i->space != PTX_SPACE_SHARED && (is_float || is_read))
+      k->is_communicating = true;
+    if (i->space != PTX_SPACE_GLOBAL && is_read && has_fence)
+      k->has_flags = true;
+  }
+}
+
 bool sim_flow(sim_decoder_t *d) {
   sim_kernel_t *k = d->kernel;
   uint32_t slots[4] = {0};
@@ -576,17 +599,7 @@ bool sim_flow(sim_decoder_t *d) {
     uint32_t *u = &k->undefined.data[n];
     *u = d->rows.data[*u >> 2].offset | (*u & 3u);
   }
-  /* an atomic whose old value is read, or that adds floats, orders CTAs */
-  for (size_t n = 0; n < d->atoms.length; n++) {
-    const sim_ins_t *i = &d->code.data[d->atoms.data[n]];
-    bool is_float =
-        ptx_type_row((ptx_type_t)i->type)->kind == PTX_KIND_FLOAT;
-    const sim_row_t *row = &d->rows.data[i->d >> 2];
-    bool is_read = (i->writes & SIM_WRITES_D) && row->is_read;
-    if (is_float || is_read || i->list_writes || i->sub == SIM_ATOM_EXCH ||
-        i->sub == SIM_ATOM_CAS)
-      k->is_communicating = true;
-  }
+  note_talk(d);
   for (size_t c = 0; c < d->code.length; c++) {
     sim_ins_t *i = &d->code.data[c];
     watch(d, i);

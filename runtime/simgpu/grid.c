@@ -150,6 +150,10 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
   w->sync_clock = 1;
   w->serial = w->tensor_serial = 0;
   memset(w->clocks, 0, cta->clock_words * sizeof *w->clocks);
+  if (w->fenced) {
+    memset(w->fenced, 0, cta->clock_words * sizeof *w->fenced);
+    memset(w->pending, 0, cta->clock_words * sizeof *w->pending);
+  }
   w->agent = cta->cluster_rank * cta->warp_count + id;
   w->clocks[w->agent] = 1;
   w->cluster_arrived = w->cluster_passed = 0;
@@ -230,6 +234,7 @@ static void start_cta(sim_cta_t *cta, uint64_t linear, bool is_first) {
          2 * cta->clock_words * sizeof *cta->cluster_clocks);
   memset(cta->remote, 0, cta->reader_count * sizeof *cta->remote);
   sim_race_restart(cta);
+  sim_places_clear(&cta->places);
   sim_async_start(cta);
   sim_poison_fill(launch->options, cta->shared, cta->shared_bytes, linear);
   memset(cta->shared_defined, 0, cta->shared_bytes);
@@ -251,7 +256,8 @@ static uint32_t clock_words(const sim_launch_t *launch) {
 
 /* Partial barriers order some warps and not others: tags cannot say that. */
 static bool uses_records(const sim_kernel_t *k) {
-  return k->has_partial_barrier || k->has_cluster || k->has_async;
+  return k->has_partial_barrier || k->has_cluster || k->has_async ||
+         k->has_flags;
 }
 
 /* Bytes of the pieces of a block's one allocation. */
@@ -261,7 +267,8 @@ static uint64_t cta_bytes(const sim_launch_t *launch) {
   uint64_t words = clock_words(launch);
   uint64_t a_warp = sizeof(sim_warp_t) + k->block_bytes +
                     k->block_bytes / 4 + k->pred_bytes +
-                    (uint64_t)k->local_bytes * 64 + words * 4 + 1024;
+                    (uint64_t)k->local_bytes * 64 +
+                    words * 4 * (k->has_flags ? 3 : 1) + 1024;
   uint64_t shared = launch->shared_end + 64u;
   uint64_t races = launch->options->checks & SIM_CHECK_RACE
                        ? (shared / 4 + 1) *
@@ -282,6 +289,7 @@ static void free_cta(sim_cta_t *cta) {
   if (!cta) return;
   for (uint32_t n = 0; n < cta->warp_count; n++) free(cta->warps[n].stack);
   free(cta->vectors.data);
+  sim_places_free(&cta->places);
   sim_async_free(cta);
   sim_groups_free(cta);
   free(cta->l2_runs);
@@ -309,6 +317,7 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
   cta->agent_count = agent_count(launch);
   cta->reader_count = reader_count(launch);
   uint32_t words = cta->clock_words = clock_words(launch);
+  cta->places.words = words;
   cta->barrier_clocks = take(&at, (size_t)SIM_BARRIERS * words * 4);
   cta->cluster_clocks = take(&at, (size_t)words * 8);
   cta->remote = take(&at, (size_t)cta->reader_count * 4);
@@ -325,6 +334,10 @@ static sim_cta_t *new_cta(sim_worker_t *worker) {
     w->r = take(&at, k->block_bytes);
     w->u = take(&at, k->block_bytes / 4 + k->pred_bytes);
     w->clocks = take(&at, words * sizeof *w->clocks);
+    if (cta->races && k->has_flags) {
+      w->fenced = take(&at, words * sizeof *w->fenced);
+      w->pending = take(&at, words * sizeof *w->pending);
+    }
     w->local = take(&at, (size_t)k->local_bytes * 32);
     w->local_defined = take(&at, (size_t)k->local_bytes * 32);
     w->stack_capacity = 16;
@@ -585,7 +598,9 @@ static void work(void *arg) {
                      worker->ctas[0]->warp_count;
     bool hangs = !ran || idle > IDLE_ROUNDS ||
                  (idle > 250 && turns > IDLE_TURNS) ||
-                 (launch->kernel->is_communicating && rounds > 100 &&
+                 ((launch->kernel->is_communicating ||
+                   launch->kernel->has_flags) &&
+                  rounds > 100 &&
                   worker->executed - quiet > quiet_limit(worker)) ||
                  (idle == MBAR_ROUNDS && only_mbars(worker));
     if (!ended && hangs) {

@@ -1,5 +1,7 @@
 #include "runtime/simgpu/race.h"
 
+#include "runtime/simgpu/flags.h"
+
 #include <stdlib.h>
 
 #define SIM_AGENT_MANY UINT32_MAX
@@ -238,6 +240,31 @@ static void add_read(sim_warp_t *w, sim_cta_t *cta, sim_race_word_t *r,
   r->read_bytes |= mask;
 }
 
+/* A strong read, of which the last is remembered. */
+static void add_flag(const sim_warp_t *w, sim_race_word_t *r, uint32_t line,
+                     uint8_t mask, unsigned strength) {
+  uint32_t now = w->clocks[w->agent];
+  bool again = r->flag_bytes && r->flag_agent == w->agent &&
+               r->flag_clock == now;
+  r->flag_bytes = again ? (uint8_t)(r->flag_bytes | mask) : mask;
+  r->flag_strength =
+      (uint8_t)(again ? r->flag_strength & strength : strength);
+  r->flag_agent = (uint16_t)w->agent;
+  r->flag_clock = now;
+  r->flag_line = line;
+}
+
+/* Two conflicting accesses that are no race although nothing orders them. */
+static bool may_meet(const sim_cta_t *cta, uint32_t agent, uint32_t other,
+                     unsigned strength, unsigned other_strength) {
+  unsigned both = strength & other_strength, need = SIM_STRONG;
+  if (agent == other)
+    need = SIM_STRONG_LANE;
+  else if (agent / cta->warp_count != other / cta->warp_count)
+    need = SIM_STRONG | SIM_STRONG_WIDE;
+  return (both & need) == need;
+}
+
 /* An agent whose read is not ordered before what the warp does now, or
    UINT32_MAX. */
 static uint32_t unordered_reader(const sim_warp_t *w, const sim_cta_t *cta,
@@ -282,11 +309,13 @@ bool sim_race_access(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
   bool is_write = flags & SIM_RACE_WRITE;
   bool is_atomic = flags & SIM_RACE_ATOMIC;
   bool is_async = flags & SIM_RACE_ASYNC;
+  unsigned strength = is_async ? 0 : sim_strength(ins, is_atomic);
+  bool is_flag = w->fenced && strength && !is_write;
   for (uint32_t word = offset / 4; word * 4 < end; word++) {
     sim_race_word_t *r = record_of(cta, word);
     uint8_t mask = bytes_of(word, offset, end);
     if (r->write_clock && (r->write_bytes & mask) &&
-        !(is_atomic && r->is_atomic)) {
+        !may_meet(cta, me, r->write_agent, strength, r->write_strength)) {
       bool ordered =
           r->write_agent != me
               ? w->clocks[r->write_agent] >= r->write_clock
@@ -303,9 +332,19 @@ bool sim_race_access(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
       }
     }
     if (!is_write) {
-      if (!(flags & SIM_RACE_JUDGE)) add_read(w, cta, r, lane, line, mask);
+      if (flags & SIM_RACE_JUDGE) continue;
+      if (is_flag)
+        add_flag(w, r, line, mask, strength);
+      else
+        add_read(w, cta, r, lane, line, mask);
       continue;
     }
+    if (r->flag_bytes & mask && r->flag_agent != me &&
+        w->clocks[r->flag_agent] < r->flag_clock &&
+        !may_meet(cta, me, r->flag_agent, strength, r->flag_strength) &&
+        !report(w, ins, lane, offset, bytes, "a read", r->flag_line,
+                r->flag_agent, SIM_TAG_MANY_LANES))
+      return false;
     if (r->read_clock && (r->read_bytes & mask)) {
       uint32_t agent = unordered_reader(w, cta, r, lane, is_atomic);
       if (agent != UINT32_MAX &&
@@ -323,9 +362,10 @@ bool sim_race_access(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
     r->write_agent = (uint16_t)me;
     r->write_lane = (uint8_t)lane;
     r->serial = w->serial;
-    r->is_atomic = is_atomic;
+    r->write_strength = (uint8_t)strength;
     r->is_async = is_async;
     r->read_clock = 0;
+    r->flag_bytes = 0;
     vector_drop(cta, r);
   }
   return true;
@@ -346,7 +386,8 @@ void sim_race_stamp(sim_cta_t *cta, uint32_t offset, uint32_t bytes,
     r->write_agent = stamp->agent;
     r->write_lane = stamp->lane;
     r->serial = stamp->serial;
-    r->is_atomic = stamp->is_atomic;
+    r->write_strength = stamp->is_atomic ? SIM_STRONG_ALL : 0;
+    r->flag_bytes = 0;
     r->is_async = stamp->is_async;
     r->read_clock = 0;
     vector_drop(cta, r);

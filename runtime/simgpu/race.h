@@ -57,8 +57,12 @@ struct sim_race_word_t {
   uint32_t read_vector;   /* clocks of all that read unordered, 0: one did */
   uint32_t read_epoch;    /* of the whole CTA when they did */
   uint32_t serial;        /* of the instruction that wrote last */
-  bool is_atomic;         /* the last write was an atomic operation */
-  bool is_async;          /* it went through the async proxy */
+  uint8_t write_strength; /* SIM_STRONG_* of the last write */
+  uint8_t flag_strength;  /* and of the last strong read, which is kept */
+  uint8_t flag_bytes;     /* apart: it conflicts with weaker writes only */
+  bool is_async;          /* the last write was of the async proxy */
+  uint16_t flag_agent;
+  uint32_t flag_clock, flag_line;
 };
 
 /* Joins barrier id; waits if `waits`. Returns the next instruction, NULL if

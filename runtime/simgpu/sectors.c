@@ -113,6 +113,12 @@ typedef struct touch_t {
   uint32_t lane;
 } touch_t;
 
+/* An atomic operation that those of other CTAs may meet. */
+static bool meets(const touch_t *t) {
+  return t->flags & SIM_TOUCH_ATOMIC &&
+         !(t->ins->mods & SIM_MOD_CTA_SCOPE);
+}
+
 static bool report(const touch_t *t, sim_check_t id, uint32_t bytes,
                    uint32_t other, const char *what) {
   const sim_kernel_t *k = t->w->cta->launch->kernel;
@@ -168,7 +174,7 @@ static bool is_other(uint32_t who, uint32_t me) {
 static bool judge_bytes(const touch_t *t, sim_detail_t *d, uint32_t me,
                         uint32_t other) {
   bool writes = t->flags & SIM_TOUCH_WRITE;
-  bool atomic = t->flags & SIM_TOUCH_ATOMIC;
+  bool atomic = meets(t);
   uint32_t by_writer = 0, by_reader = 0;
   for (uint32_t k = 0; k < 32; k++) {
     if (!(t->bytes >> k & 1)) continue;
@@ -196,7 +202,7 @@ static bool judge_bytes(const touch_t *t, sim_detail_t *d, uint32_t me,
 /* A second CTA comes to a sector; the record may stay as it is. */
 static bool judge_new_owner(const touch_t *t, sim_sector_t *r, bool *ok) {
   bool writes = t->flags & SIM_TOUCH_WRITE;
-  bool atomic = t->flags & SIM_TOUCH_ATOMIC;
+  bool atomic = meets(t);
   uint32_t b = t->bytes, shared = r->meta & MANY ? r->owner : UINT32_MAX;
   uint32_t other = r->meta & INS_MASK;
   bool reads_only = r->written == 0 && !writes;
@@ -224,7 +230,7 @@ static bool judge_new_owner(const touch_t *t, sim_sector_t *r, bool *ok) {
 static bool judge(const touch_t *t, sim_sector_t *r, uint32_t me) {
   sim_launch_t *launch = t->w->cta->launch;
   bool writes = t->flags & SIM_TOUCH_WRITE;
-  bool atomic = t->flags & SIM_TOUCH_ATOMIC;
+  bool atomic = meets(t);
   uint32_t b = t->bytes, other = r->meta & INS_MASK;
   /* the read-only path does not see what the launch writes */
   if (t->flags & SIM_TOUCH_NC && r->written & b &&

@@ -1,5 +1,7 @@
 #include "runtime/simgpu/sync.h"
 
+#include "runtime/simgpu/places.h"
+
 #include <stdlib.h>
 
 #define NOBODY      UINT32_MAX
@@ -18,12 +20,6 @@ typedef struct sector_t {
   word_t words[8];
 } sector_t;
 
-/* A location of strong operations, and the clock it carries. */
-typedef struct place_t {
-  uint64_t key; /* word address + 1 */
-  uint32_t *clock;
-} place_t;
-
 typedef struct agent_t {
   uint32_t *clock;   /* count entries; NULL until it acts */
   uint32_t *fenced;  /* at its last fence, or NULL */
@@ -36,8 +32,7 @@ struct sim_sync_t {
   agent_t *agents;
   sector_t *sectors; /* open addressing */
   uint32_t sector_count, sector_capacity;
-  place_t *places;
-  uint32_t place_count, place_capacity;
+  sim_places_t places; /* words of strong operations */
 };
 
 struct sim_sync_t *sim_sync_new(sim_launch_t *launch) {
@@ -49,11 +44,10 @@ struct sim_sync_t *sim_sync_new(sim_launch_t *launch) {
   if (!s) return NULL;
   s->count = (uint32_t)count;
   s->sector_capacity = 1024;
-  s->place_capacity = 64;
+  s->places.words = s->count;
   s->agents = calloc((size_t)count, sizeof *s->agents);
   s->sectors = calloc(s->sector_capacity, sizeof *s->sectors);
-  s->places = calloc(s->place_capacity, sizeof *s->places);
-  if (s->agents && s->sectors && s->places) return s;
+  if (s->agents && s->sectors) return s;
   sim_sync_free(s);
   return NULL;
 }
@@ -65,11 +59,9 @@ void sim_sync_free(struct sim_sync_t *s) {
     free(s->agents[n].fenced);
     free(s->agents[n].pending);
   }
-  for (uint32_t n = 0; s->places && n < s->place_capacity; n++)
-    free(s->places[n].clock);
+  sim_places_free(&s->places);
   free(s->agents);
   free(s->sectors);
-  free(s->places);
   free(s);
 }
 
@@ -128,33 +120,6 @@ static sector_t *sector_at(struct sim_sync_t *s, uint64_t number) {
   return out;
 }
 
-static uint32_t *place_at(struct sim_sync_t *s, uint64_t word) {
-  uint64_t key = word + 1;
-  if (s->place_count * 2 >= s->place_capacity) {
-    uint32_t capacity = s->place_capacity * 2;
-    place_t *all = calloc(capacity, sizeof *all);
-    if (!all) return NULL;
-    for (uint32_t n = 0; n < s->place_capacity; n++) {
-      if (!s->places[n].key) continue;
-      uint32_t at = slot_of(s->places[n].key, capacity);
-      while (all[at].key) at = (at + 1) & (capacity - 1);
-      all[at] = s->places[n];
-    }
-    free(s->places);
-    s->places = all;
-    s->place_capacity = capacity;
-  }
-  uint32_t at = slot_of(key, s->place_capacity);
-  while (s->places[at].key && s->places[at].key != key)
-    at = (at + 1) & (s->place_capacity - 1);
-  place_t *out = &s->places[at];
-  if (!out->key) {
-    out->key = key;
-    s->place_count++;
-  }
-  return have(s, &out->clock) ? out->clock : NULL;
-}
-
 void sim_sync_fence(sim_warp_t *w) {
   struct sim_sync_t *s = w->cta->launch->sync;
   if (!s) return;
@@ -174,7 +139,7 @@ static bool synchronise(struct sim_sync_t *s, agent_t *a, uint32_t me,
                         unsigned flags) {
   bool atomic = flags & SIM_TOUCH_ATOMIC;
   bool reads = atomic || flags & SIM_TOUCH_READ;
-  uint32_t *place = place_at(s, word);
+  uint32_t *place = sim_place_at(&s->places, word);
   if (!place) return false;
   if (reads && ins->mods & SIM_MOD_ACQUIRE)
     join(s, a->clock, place);
@@ -216,10 +181,13 @@ bool sim_sync_touch(sim_warp_t *w, const sim_ins_t *ins, uint64_t sector,
   uint32_t me = w->cta->owner, line = (uint32_t)(ins - w->code);
   agent_t *a = agent_of(s, me);
   sector_t *all = a ? sector_at(s, sector) : NULL;
-  bool strong = flags & (SIM_TOUCH_STRONG | SIM_TOUCH_ATOMIC);
+  /* a scope of the CTA says nothing to others */
+  bool strong = flags & (SIM_TOUCH_STRONG | SIM_TOUCH_ATOMIC) &&
+                !(ins->mods & SIM_MOD_CTA_SCOPE);
   bool writes = flags & SIM_TOUCH_WRITE, gives = false;
   /* a loop of compare-and-swap begins with an ordinary read */
-  bool swaps = flags & SIM_TOUCH_ATOMIC && ins->sub == SIM_ATOM_CAS;
+  bool swaps =
+      strong && flags & SIM_TOUCH_ATOMIC && ins->sub == SIM_ATOM_CAS;
   if (!all) return true;
   if (writes && !strong) a->wrote = true;
   for (uint32_t k = 0; k < 8; k++) {

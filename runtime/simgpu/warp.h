@@ -9,6 +9,7 @@
 #include "runtime/simgpu/decode.h"
 #include "runtime/simgpu/device.h"
 #include "runtime/simgpu/mem.h"
+#include "runtime/simgpu/places.h"
 
 #define SIM_FULL     UINT32_C(0xFFFFFFFF)
 #define SIM_BARRIERS 16
@@ -78,6 +79,8 @@ struct sim_warp_t {
   uint32_t cluster_arrived; /* lanes at the cluster's barrier */
   uint32_t cluster_passed;  /* lanes whose phase is over, not yet waited */
   uint32_t tensor_serial; /* of matrix instructions, for seeded choices */
+  uint32_t *fenced;  /* kernels with flags: its clocks at its last fence, */
+  uint32_t *pending; /* and what strong reads have brought; else NULL */
   sim_lane_queues_t *queue;    /* pending copies of its lanes, or NULL */
   const sim_mbar_t *waits_for; /* in SIM_WARP_SPIN, if for an mbarrier */
 };
@@ -131,6 +134,7 @@ struct sim_cta_t {
   uint32_t *barrier_clocks; /* what joined each barrier brought along */
   uint32_t *cluster_clocks; /* of rank 0: what joins the cluster's barrier,
                                then what the last phase brought along */
+  sim_places_t places;   /* of rank 0: flags of the cluster, see flags.h */
   uint32_t *remote;      /* by agent: clock of its last access from outside */
   uint32_t epoch;        /* number of barriers of the whole CTA so far */
   sim_cta_t **cluster;   /* its CTAs by rank; NULL outside clusters */

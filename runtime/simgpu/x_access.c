@@ -166,12 +166,24 @@ static bool touch_sectors(sim_warp_t *w, const sim_ins_t *i,
   return true;
 }
 
+/* Flags in global memory order what warps of a CTA do elsewhere too. */
+static void pass_flags(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
+                       const uint64_t address[32], char kind) {
+  bool gave = false;
+  for (uint32_t l = 0; l < 32; l++)
+    if (SIM_BIT(m))
+      gave |= sim_flag_access(w, i, sim_flag_global(address[l]), kind);
+  if (gave) sim_flag_given(w);
+}
+
 bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                        const uint64_t address[32], uint32_t size, char kind,
                        sim_access_t *out) {
   const sim_launch_t *launch = w->worker->launch;
   if (w->cta->marks && !judge_pending(w, i, m, address, size, kind))
     return false;
+  if (w->fenced && sim_strength(i, kind == 'a'))
+    pass_flags(w, i, m, address, kind);
   shape(m, address, size, out);
   uint32_t first = out->first;
   if (out->is_run || out->is_same) {
@@ -387,11 +399,18 @@ bool sim_shared_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   unsigned flags = kind == 'r'   ? 0
                    : kind == 'w' ? SIM_RACE_WRITE
                                  : SIM_RACE_WRITE | SIM_RACE_ATOMIC;
+  bool is_flag = w->fenced && sim_strength(i, kind == 'a'), gave = false;
+  for (uint32_t l = 0; l < 32 && is_flag; l++) {
+    if (out->mask >> l & 1)
+      gave |= sim_flag_access(
+          w, i, sim_flag_shared(cta->cluster_rank, out->offset[l]), kind);
+  }
   for (uint32_t l = 0; l < 32; l++) {
     if ((out->mask >> l & 1) &&
         !sim_race_access(w, cta, i, l, (uint32_t)out->offset[l], size, flags))
       return false;
   }
+  if (gave) sim_flag_given(w);
   return true;
 }
 

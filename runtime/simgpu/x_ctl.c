@@ -1,6 +1,7 @@
 /* Control flow, warp-level exchanges and barriers. */
 #include "runtime/simgpu/race.h"
 #include "runtime/simgpu/sync.h"
+#include "runtime/simgpu/flags.h"
 #include "runtime/simgpu/x.h"
 
 /* The start of a basic block: lanes that wait for each other meet, the block
@@ -142,9 +143,9 @@ SIM_DEF(nanosleep) {
   return NULL;
 }
 
-/* sub2: of the CTA's scope only, which orders nothing between CTAs. */
 SIM_DEF(fence) {
-  if (m && !i->sub2) sim_sync_fence(w);
+  if (m && i->sub2 == 0) sim_sync_fence(w);
+  if (m && i->sub2 != SIM_FENCE_NONE) sim_flag_fence(w);
   return i + 1;
 }
 

@@ -296,7 +296,7 @@ int sim_fast_shared(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   const sim_launch_t *launch = worker->launch;
   sim_cta_t *cta = w->cta;
   uint32_t size = (uint32_t)i->bytes * i->lanes;
-  if (w->is_tainted) return 0;
+  if (w->is_tainted || (w->fenced && i->mods & SIM_MOD_STRONG)) return 0;
   const sim_pattern_t *p = sim_usual(w, i, m, address, size, true);
   if (!p) return 0;
   uint64_t base = address[p->first];
@@ -319,6 +319,7 @@ int sim_fast_shared(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                       !judge_records(w, i, p, (uint32_t)base, is_write))
     return -1;
   if (is_write) {
+    worker->progress += w->fenced != NULL; /* a flag may be among them */
     store_rows(w, i, p, cta->shared + base);
     define(p, cta->shared_defined + base);
   } else {
@@ -387,7 +388,7 @@ int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   sim_worker_t *worker = w->worker;
   const sim_launch_t *launch = worker->launch;
   uint32_t size = (uint32_t)i->bytes * i->lanes;
-  if (w->is_tainted) return 0;
+  if (w->is_tainted || (w->fenced && i->mods & SIM_MOD_STRONG)) return 0;
   /* pending copies may use what is touched */
   const sim_async_t *pending = w->cta->marks ? w->cta->async : NULL;
   if (pending && (pending->count || (pending->cp_pending && is_write)))

@@ -288,6 +288,7 @@ static bool store_to(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
                 ? sim_shared_access(w, i, m, address, size, 'w', &x)
                 : sim_local_access(w, i, m, address, size, 'w', &x);
   if (!ok || x.mask == 0) return ok;
+  w->worker->progress += space == PTX_SPACE_SHARED && w->fenced;
   /* poison goes under a first partial store, not over it */
   if (space == PTX_SPACE_GLOBAL) {
     w->worker->progress++;

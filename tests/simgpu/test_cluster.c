@@ -47,6 +47,20 @@ typedef struct case_t {
   "mapa.shared::cluster.u32 %r11, %r8, %r9;\n"                                \
   "ld.shared::cluster.u32 %r12, [%r11]; st.global.u32 [%d2], %r12;\n"
 
+/* Rank 0 publishes and raises a flag in rank 1's word 255, which waits. */
+#define FLAG(give, take, how)                                                 \
+  "mov.u32 %r10, 0; setp.ne.u32 %q, %r1, 0;\n"                                \
+  "@!%q st.shared.u32 [s+1020], %r10;\n" SYNC PUBLISH                         \
+  "bar.sync 0; setp.ne.u32 %p, %r3, 0;\n"                                     \
+  "mapa.shared::cluster.u32 %r11, %r2, 1; @%p bra C; @%q bra E;\n"            \
+  "st.release." give ".shared::cluster.u32 [%r11+1020], 1; bra E;\n"          \
+  "C: setp.ne.u32 %p, %r3, 1; @%p bra E; mapa.shared::cluster.u32 %r12,"      \
+  " %r8, 0;\n"                                                                \
+  "W: ld." how "." take ".shared.u32 %r13, [s+1020];\n"                       \
+  "setp.eq.u32 %p, %r13, 0; @%p nanosleep.u32 20; @%p bra W;\n"              \
+  "ld.shared::cluster.u32 %r14, [%r12]; st.global.u32 [%d2], %r14;\n"         \
+  "E:" SYNC "ret; }"
+
 static const case_t cases[] = {
     {"race.shared", 64, HEAD PUBLISH "{{" SYNC "|}}" FETCH SYNC "ret; }",
      "of CTA"},
@@ -84,6 +98,13 @@ static const case_t cases[] = {
                        "ld.shared{{::cluster|}}.u32 %r12, [%r11];\n"
                        "st.global.u32 [%d2], %r12;" SYNC "ret; }",
      "its own CTA only"},
+    /* a flag in another CTA: scopes that reach it, an acquire there */
+    {"race.shared", 64, HEAD FLAG("cluster", "{{cluster|cta}}", "acquire"),
+     "is not ordered before"},
+    {"race.shared", 64, HEAD FLAG("{{cluster|cta}}", "cluster", "acquire"),
+     "is not ordered before"},
+    {"race.shared", 64, HEAD FLAG("cluster", "gpu", "{{acquire|relaxed}}"),
+     "is not ordered before"},
     /* a peer that waits for an arrival which never comes */
     {"hang", 64,
      HEAD "setp.eq.u32 %p, %r3, {{9|0}}; @%p bra L;\n" SYNC "ret;\n"

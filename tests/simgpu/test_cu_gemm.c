@@ -25,7 +25,8 @@ static const mutant_t mutants[] = {
     {0, 1, "values"},      {0, 2, "values"},      {0, 3, "async.early"},
     {0, 4, "race.shared"}, {0, 5, "warp.matrix"}, {0, 6, "init.use"},
     {2, 1, "wgmma.fence"}, {2, 2, "wgmma.regs"},  {2, 3, "wgmma.desc"},
-    {2, 4, "values"},      {2, 5, "proxy.fence"}, {2, 6, "async.source"}};
+    {2, 4, "values"},      {2, 5, "proxy.fence"}, {2, 6, "async.source"},
+    {2, 7, "values"}};
 
 static uint16_t a[M * K], b[N * K];
 static float c[M * N];

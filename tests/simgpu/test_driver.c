@@ -798,6 +798,11 @@ static void several_devices(void **state) {
   params[0] = &p[1];
   OK(cuLaunchKernel, LAUNCH, f, 1, 1, 1, 2, 1, 1, 0, NULL, params, NULL);
   SYNC(700);
+  char report[2048];
+  size_t last = ((size_t(*)(void))symbol("simgpu_report_count"))();
+  ((size_t(*)(size_t, char *, size_t))symbol("simgpu_report_get"))(
+      last - 1, report, sizeof report);
+  assert_non_null(strstr(report, "\"mem.peer\""));
   CODE(700, cuMemFree_v2, (u64), p[2]); /* broken until it ends */
   OK(cuCtxSetCurrent, (rcuda_ctx_t *), c[0]);
   OK(cuMemFree_v2, (u64), p[0]);

@@ -106,6 +106,15 @@ static const case_t cases[] = {
           "atom{{.acq_rel|.relaxed}}.gpu.global.add.u32 %r7, [%d2+4096], 1;\n"
           "setp.ne.u32 %p, %r7, 7; @%p ret; ld.global.u32 %r5, [%d2+256];\n"
           "ret; }"},
+    /* a scope that ends at the CTA orders nothing between CTAs */
+    {"race.global",
+     HEAD PRODUCE("st.release.{{gpu|cta}}.global.u32 [%d2+4096], 1;")
+         WAIT("ld.acquire.gpu.global.u32 %r7, [%d2+4096];") CONSUME},
+    {"race.global",
+     HEAD PRODUCE("st.release.gpu.global.u32 [%d2+4096], 1;")
+         WAIT("ld.acquire.{{gpu|cta}}.global.u32 %r7, [%d2+4096];") CONSUME},
+    {"race.global",
+     HEAD "red.relaxed.{{gpu|cta}}.global.add.u32 [%d2], 1; ret; }"},
     {"mem.nc",
      HEAD "ld.global.nc.u32 %r5, [{{%d4|%d5}}]; bar.sync 0;\n"
           "st.global.u32 [%d5], %r5; ret; }"},

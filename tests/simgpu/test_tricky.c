@@ -104,6 +104,21 @@ static void neighbours(const uint32_t *in, uint32_t *out) {
   for (uint32_t b = 0; b < 16; b++) out[b / 2] |= in[b] % 65536 << b % 2 * 16;
 }
 
+static void shared_flag(const uint32_t *in, uint32_t *out) {
+  EACH out[t] = in[t % 32] * 3;
+}
+static void shared_fences(const uint32_t *in, uint32_t *out) {
+  for (uint32_t t = 32; t < 64; t++)
+    for (uint32_t k = 0; k < 3; k++)
+      out[t] = out[t] * 5 + in[32 * k + (t ^ 33)];
+}
+static void shared_lock(const uint32_t *in, uint32_t *out) {
+  for (uint32_t w = 0; w < 4; w++) {
+    out[0] += in[32 * w];
+    out[1] += in[32 * w + 1] * (w ? 2 * w + 1 : 1);
+  }
+}
+
 static const tricky_t table[] = {
     {"tile_loop", 1, 128, 128, tile_loop,
      {{1, "race.shared"}, {2, "race.shared"}, {0, NULL}}},
@@ -127,7 +142,13 @@ static const tricky_t table[] = {
     {"partly_set", 1, 128, 128, partly_set, {{20, "init.use"}}},
     {"bytes", 1, 128, 128, bytes, {{21, "race.shared"}}},
     {"neighbours", 16, 32, 8, neighbours, {{22, "race.global"}}},
-    {"dead_path", 1, 128, 128, same, {{24, "mem.bounds"}}}};
+    {"dead_path", 1, 128, 128, same, {{24, "mem.bounds"}}},
+    {"shared_flag", 1, 128, 128, shared_flag,
+     {{25, "race.shared"}, {26, "race.shared"}, {27, "race.shared"}}},
+    {"shared_fences", 1, 128, 64, shared_fences,
+     {{28, "race.shared"}, {29, "race.shared"}, {30, NULL}}},
+    {"shared_lock", 1, 128, 2, shared_lock,
+     {{31, "race.shared"}, {32, "race.shared"}}}};
 #define ROWS (sizeof table / sizeof *table)
 
 static lab_t lab;
@@ -209,7 +230,7 @@ static void mutants(void **state) {
     }
   }
   assert_int_equal(missed, 0);
-  assert_int_equal(seen, 21);
+  assert_int_equal(seen, 29);
 }
 
 int main(void) {

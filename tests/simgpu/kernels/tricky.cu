@@ -234,3 +234,83 @@ K dead_path(const u32 *in, u32 *out) {
   if (in[threadIdx.x] == 0x12345678u || M(24)) p = none;
   out[threadIdx.x] = *p;
 }
+
+// a flag released by one warp, acquired by the others; 25: released by nothing,
+// 26: acquired by nothing, 27: read weakly
+__device__ static u32 word_of(const void *p) {
+  return (u32)__cvta_generic_to_shared(p);
+}
+K shared_flag(const u32 *in, u32 *out) {
+  __shared__ u32 s[32], flag;
+  u32 t = threadIdx.x, up;
+  if (t == 0) flag = 0;
+  __syncthreads();
+  if (t < 32u) {
+    s[t] = in[t] * 3u;
+    __syncwarp();
+    if (t == 0) {
+      if (M(25)) asm volatile("st.relaxed.cta.shared.u32 [%0], 1;" :: "r"(word_of(&flag)) : "memory");
+      else asm volatile("st.release.cta.shared.u32 [%0], 1;" :: "r"(word_of(&flag)) : "memory");
+    }
+  } else {
+    do {
+      if (M(26)) asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(up) : "r"(word_of(&flag)) : "memory");
+      else if (M(27)) asm volatile("ld.weak.shared.u32 %0, [%1];" : "=r"(up) : "r"(word_of(&flag)) : "memory");
+      else asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(up) : "r"(word_of(&flag)) : "memory");
+      if (!up) __nanosleep(20);
+    } while (!up);
+  }
+  out[t] = s[t & 31u];
+}
+
+// the same by volatile accesses beside fences, and back again: the words are
+// used a second time; 28, 29: without the fence of the writer, of the reader;
+// 30: the second writer does not wait
+K shared_fences(const u32 *in, u32 *out) {
+  __shared__ u32 s[32];
+  __shared__ volatile u32 full, empty;
+  u32 t = threadIdx.x, sum = 0;
+  if (t == 0) full = empty = 0;
+  __syncthreads();
+  if (t >= 64u) return;
+  for (u32 k = 0; k < 3; k++) {
+    if (t < 32u) {
+      if (!M(30)) while (empty != k) __nanosleep(20);
+      __threadfence_block();
+      s[t] = in[k * 32u + t];
+      __syncwarp();
+      if (!M(28)) __threadfence_block();
+      if (t == 0) full = k + 1;
+    } else {
+      while (full < k + 1) __nanosleep(20);
+      if (!M(29)) __threadfence_block();
+      sum = sum * 5u + s[t ^ 33u];
+      __syncwarp();
+      __threadfence_block();
+      if (t == 32u) empty = k + 1;
+    }
+    __syncwarp();
+  }
+  if (t >= 32u) out[t] = sum;
+}
+
+// a lock in shared memory, and the last warp to count reads what all left;
+// 31: unlocked without a fence, 32: counted without one
+K shared_lock(const u32 *in, u32 *out) {
+  __shared__ u32 lock, total, count, part[4];
+  u32 t = threadIdx.x, w = t / 32u;
+  if (t == 0) lock = total = count = 0;
+  __syncthreads();
+  if (t & 31u) return;
+  while (atomicCAS(&lock, 0u, 1u)) __nanosleep(20);
+  __threadfence_block();
+  total += in[t];
+  if (!M(31)) __threadfence_block();
+  atomicExch(&lock, 0u);
+  part[w] = in[t + 1u];
+  if (!M(32)) __threadfence_block();
+  if (atomicAdd(&count, 1u) != 3u) return;
+  __threadfence_block();
+  out[0] = total;
+  out[1] = part[0] + 3u * part[1] + 5u * part[2] + 7u * part[3];
+}
