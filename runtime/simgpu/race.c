@@ -15,6 +15,17 @@ void sim_new_stamp(sim_cta_t *cta) {
   cta->stamp = 1;
 }
 
+void sim_warp_tick(sim_warp_t *w) {
+  sim_cta_t *cta = w->cta;
+  if ((++w->sync_clock & 255) != 0 || !cta->tags) return;
+  const uint64_t who = UINT64_C(63) << 30, lane = UINT64_C(63) << 24;
+  for (uint32_t k = 0; k < cta->shared_bytes / 4 + 1; k++) {
+    uint64_t *tag = &cta->tags[k];
+    if (*tag >> 44 == cta->stamp && (*tag & who) == (uint64_t)w->id << 30)
+      *tag = (*tag & ~lane) | (uint64_t)SIM_TAG_MANY_LANES << 24;
+  }
+}
+
 static void deliver(sim_warp_t *w, const sim_ins_t *ins, uint32_t value) {
   if (ins->handler != SIM_H_bar_red) return;
   if (sim_kind(ins, 0) == SIM_ROW_PRED) {

@@ -76,6 +76,11 @@ void sim_barrier_exit(sim_warp_t *w);
 /* All that went before is ordered: tags of the CTA become void. */
 void sim_new_stamp(sim_cta_t *cta);
 
+/* bar.warp.sync: what lanes of the warp did before is ordered among them. The
+   clock of a tag comes round after 256 of them, and an old tag would look like
+   one of now; so its lane, which is ordered anyway, is forgotten by then. */
+void sim_warp_tick(sim_warp_t *w);
+
 /* A CTA starts: its vectors are void. */
 void sim_race_restart(sim_cta_t *cta);
 

@@ -346,7 +346,7 @@ SIM_DEF(elect) {
 SIM_DEF(warp_sync) {
   if (m == 0) return i + 1;
   BY_GROUPS(warp_sync, i->a);
-  w->sync_clock++;
+  sim_warp_tick(w);
   return i + 1;
 }
 

@@ -31,6 +31,18 @@ typedef struct case_t {
   "@%p bra W;\n"
 
 static const case_t cases[] = {
+    /* written, ordered by as many bar.warp.sync as a tag can tell apart,
+       then read by another lane; at the end without one */
+#define FROM_LANE_0(at)                                                       \
+  "setp.eq.u32 %p, %r1, 0; @%p st.shared.u32 [s" at "], %r6;\n"
+#define TO_LANE_1(at)                                                         \
+  "setp.eq.u32 %p, %r1, 1; @%p ld.shared.u32 %r5, [s" at "];\n"
+#define LONG_AGO(count)                                                       \
+  {"race.warp", HEAD ".shared .b32 s[8];\n" FROM_LANE_0("")                   \
+       "mov.u32 %r8, " count "; L: bar.warp.sync -1; sub.u32 %r8, %r8, 1;\n"  \
+       "setp.ne.u32 %p, %r8, 0; @%p bra L;\n" TO_LANE_1("")                   \
+       FROM_LANE_0("+4") "{{bar.warp.sync -1;|}}" TO_LANE_1("+4") "ret; }"}
+    LONG_AGO("255"), LONG_AGO("256"), LONG_AGO("512"),
     /* every block its own words; all the same ones */
     {"race.global",
      HEAD "{{|add.s64 %d5, %d2, 64;}} st.global.u32 [%d5], %r4; ret; }"},
