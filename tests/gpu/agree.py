@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The second half of run.sh: the corpus on a GPU and on the simulated one.
 
-  agree.py --device NAME --build DIR --seconds N
+  agree.py --device NAME --build DIR --seconds N [--beside MACHINE]
 
 An item passes if both answers are right, by the bounds of the suite, and are
 the same bits. Where a kernel's PTX asks for an approximate function the bits
@@ -11,6 +11,7 @@ import glob
 import multiprocessing
 import os
 import re
+import resource
 import sys
 import time
 import traceback
@@ -32,7 +33,7 @@ import vectors                             # noqa: E402
 from compare import compare, equal_bits    # noqa: E402
 from environment import Environment        # noqa: E402
 
-SEEDS = 40
+SEEDS = 120
 GROUPS = ("vectors", "exec", "refusals", "accepted", "random", "examples",
           "conformance")
 # Tests that judge results alone and can open any driver; the rest of
@@ -55,6 +56,7 @@ class Outcome:
         self.group, self.name = item.group, item.name
         self.status, self.detail = "not run", ""
         self.seconds = [0.0, 0.0]    # on the device, on the simulator
+        self.cpu = [0.0, 0.0]        # of this machine's processors
 
 
 # --- items ----------------------------------------------------------------
@@ -190,6 +192,12 @@ def items(env, card):
 
 
 # --- one item -------------------------------------------------------------
+def cpu_seconds():
+    """Of the children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def extra_of(device):
     """The runner takes TDSL_ variables away; these say where libraries are,
     or belong to the simulated machine."""
@@ -226,9 +234,10 @@ def work(task):
     try:
         for number, where in enumerate((device, machine)):
             with env.scratch() as folder:
-                started = time.monotonic()
+                started, used = time.monotonic(), cpu_seconds()
                 got, state = item.run(env, item.index, where, folder)
                 out.seconds[number] = time.monotonic() - started
+                out.cpu[number] = cpu_seconds() - used
                 wrong = item.judge(env, item.index, got, state, folder)
             if wrong:
                 out.status = "wrong"
@@ -259,7 +268,7 @@ def work(task):
 # --- all of them ----------------------------------------------------------
 def table(outcomes):
     head = ("group", "items", "same bits", "close", "differ", "wrong",
-            "failed", "refused", "not run", "device s", "sim s")
+            "failed", "refused", "not run", "device s", "sim s", "CPU s")
     rows = []
     for group in GROUPS:
         mine = [o for o in outcomes if o.group == group]
@@ -270,6 +279,7 @@ def table(outcomes):
                 "same", "close", "differs", "wrong", "failed", "refused",
                 "not run")]
         row += ["%.1f" % sum(o.seconds[k] for o in mine) for k in (0, 1)]
+        row.append("%.1f" % sum(sum(o.cpu) for o in mine))
         rows.append([str(cell) for cell in row])
     widths = [max(len(r[i]) for r in rows + [head]) for i in range(len(head))]
     return ["  ".join(c.ljust(w) if i == 0 else c.rjust(w)
@@ -306,20 +316,24 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--build", required=True)
     parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--beside")
     options = parser.parse_args()
     started = time.time()
     env = Environment(ROOT, options.build)
     env.has("llvm")                 # asked once, before processes are made
     card = cards.find(options.device)
+    beside = options.beside or card.machine
+    if beside not in cards.SIMULATED:
+        parser.error("no simulated machine is called " + beside)
     # The stand-in runs under another schedule than the simulator beside it.
     device = options.device
     if device.startswith("sim"):
         device = gpu.Place(device, {"TDSL_SIM_MODE": "order:reverse"})
     else:
         device = gpu.Place(device, extra_of(device))
-    machine = gpu.Place("sim:" + card.machine, {"TDSL_SIM_CHECK": "all"})
+    machine = gpu.Place("sim:" + beside, {"TDSL_SIM_CHECK": "all"})
     lines = [card.told(), "beside sim:%s, %s" % (
-        card.machine, time.strftime("%Y-%m-%d", time.gmtime()))]
+        beside, time.strftime("%Y-%m-%d", time.gmtime()))]
     print("\n".join(lines), flush=True)
     stop = started + options.seconds - 20
     tasks = [(env, item, device, machine, stop) for item in items(env, card)]

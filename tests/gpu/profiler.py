@@ -23,7 +23,10 @@ METRICS = (
         "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",)),
     ("ctas", ("launch__grid_size",)),
 )
-PROGRAMS = (("softmax", 0), ("attention", 0), ("nn", 40), ("bert", 0))
+# What is counted: (program, case of its vectors).
+CASES = (("softmax", "softmax"), ("attention", "causal_gqa"),
+         ("attention", "long_odd_301"), ("conv", None), ("moe", None),
+         ("bert", "encode"))
 
 
 def parse(text):
@@ -86,37 +89,56 @@ def of_simulator(env, device, command, folder):
     return found
 
 
-def command_of(env, program, index, device, folder):
+def case_of(env, program, name):
+    """The case of that name; without one the first with arguments."""
+    listed = vectors.load(env, program)["cases"]
+    return next(c for c in listed if "sequence" not in c and (
+        c["name"] == name if name else c["args"]))
+
+
+def command_of(env, program, name, device, folder):
     """The arguments of a run of one reference vector."""
-    case = vectors.load(env, program)["cases"][index]
+    case = case_of(env, program, name)
     given = os.path.join(folder, "case.json")
     vectors.write_case(given, case["args"])
     return vectors.command(env, vectors.program_path(env, program), case,
                            given, device, folder)
 
 
-def table(env, device, machine, stop):
-    """Lines: a row for each program and counter, summed over kernels."""
+def compared(program, mine, theirs):
+    """Lines of one program: a row for each counter, summed over kernels."""
     out = []
-    for program, index in PROGRAMS:
+    for name, _ in METRICS:
+        pair = [sum(v for (_, n), v in side.items() if n == name)
+                for side in (mine, theirs)]
+        if pair[0] == pair[1]:
+            told = "equal"
+        elif pair[0]:
+            told = "x%.3f" % (pair[1] / pair[0])
+        else:
+            told = "differ"
+        out.append("%-24s %-18s %12d %12d  %s" % (program, name, pair[0],
+                                                  pair[1], told))
+    return out
+
+
+def table(env, device, machine, stop):
+    """Lines for all programs, or as far as the time and the tools go."""
+    out = []
+    for program, name in CASES:
+        told = "%s.%s" % (program, case_of(env, program, name)["name"])
         if time.time() > stop - 10:
-            out.append("counters: no time left for %s" % program)
+            out.append("counters: no time left for %s" % told)
             continue
         with env.scratch() as folder:
             real = of_simulator if device.startswith("sim") else of_profiler
             mine = real(env, device, command_of(
-                env, program, index, device, folder), folder)
+                env, program, name, device, folder), folder)
             theirs = of_simulator(env, machine, command_of(
-                env, program, index, machine, folder), folder)
+                env, program, name, machine, folder), folder)
         for answer in (mine, theirs):
             if isinstance(answer, str):
                 return out + ["counters: " + answer]
-        for name, _ in METRICS:
-            pair = [sum(v for (_, n), v in side.items() if n == name)
-                    for side in (mine, theirs)]
-            out.append("%-20s %-18s %12d %12d  %s" % (
-                program, name, pair[0], pair[1],
-                "equal" if pair[0] == pair[1] else "x%.3f" % (
-                    pair[1] / pair[0]) if pair[0] else "differ"))
-    return ["%-20s %-18s %12s %12s" % ("counters of", "", "device",
-                                       "simulated")] + out
+        out += compared(told, mine, theirs)
+    return ["%-24s %-18s %12s %12s" % ("counters of", "", str(device),
+                                       str(machine))] + out

@@ -2,8 +2,10 @@
 and a profiler's table are read."""
 import os
 import pickle
+import subprocess
 import sys
 import tempfile
+import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "gpu")]
@@ -74,6 +76,59 @@ check("launches of a table", [r["kernel"] for r in rows] == ["tk_a", "tk_b"])
 check("thousands have commas", rows[0][METRICS[0]] == 1024.0)
 check("an empty cell is no number", rows[1][METRICS[4]] is None)
 check("no table, no launches", profiler.parse("==ERROR== no\n") == [])
+
+# --- counters side by side ------------------------------------------------
+ENV = types.SimpleNamespace(tests=os.path.dirname(HERE))
+check("every program that is counted is there", all(
+    profiler.case_of(ENV, program, name)["fn"]
+    for program, name in profiler.CASES))
+SIDES = [{("tk_a", name): 10, ("tk_b", name): 2 + n}
+         for n, name in ((0, "ctas"), (1, "ctas"))]
+LINES = profiler.compared("p.c", *SIDES)
+check("a counter is summed over kernels and compared", len(LINES) == len(
+    profiler.METRICS) and LINES[-1].split() == ["p.c", "ctas", "12", "13",
+                                                "x1.083"])
+check("equal sums say so", LINES[0].split()[-3:] == ["0", "0", "equal"])
+FAKE = """#!%s
+import sys
+args = sys.argv[1:]
+assert args[:3] == ["--csv", "--page", "raw"] and args[3] == "--metrics"
+assert args[5].endswith("tdslc") and args[6] == "run", args
+print(open(sys.argv[0] + ".out").read())
+""" % sys.executable
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "ncu")
+    with open(path, "w") as f:
+        f.write(FAKE)
+    os.chmod(path, 0o755)
+    with open(path + ".out", "w") as f:
+        f.write(TABLE)
+    ENV.binary = "/somewhere/tdslc"
+
+    def start(command, cwd, timeout=0, extra=None):
+        done = subprocess.run(command, cwd=cwd, capture_output=True,
+                              text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    ENV.start = start
+    device = gpu.Place("cuda", {})
+    before = os.environ["PATH"]
+    os.environ["PATH"] = folder
+    found = profiler.of_profiler(ENV, device, ["run", "f.tdsl"], folder)
+    check("the profiler's launches are summed by kernel",
+          found == {("tk_a", "global.requests"): 1029,
+                    ("tk_a", "global.sectors"): 4116,
+                    ("tk_a", "shared.wavefronts"): 7, ("tk_a", "ctas"): 2,
+                    ("tk_b", "global.requests"): 4,
+                    ("tk_b", "global.sectors"): 16, ("tk_b", "ctas"): 1})
+    with open(path + ".out", "w") as f:
+        f.write("==ERROR== ERR_NVGPUCTRPERM: no permission")
+    check("a user without the right is told", "ERR_NVGPUCTRPERM" in
+          profiler.of_profiler(ENV, device, ["run", "f.tdsl"], folder))
+    os.environ["PATH"] = os.path.join(folder, "none")
+    check("no profiler is no failure", "not on the path" in
+          profiler.of_profiler(ENV, device, ["run", "f.tdsl"], folder))
+    os.environ["PATH"] = before
 
 # --- cards ----------------------------------------------------------------
 for cc, name, machine in ((75, "T4", "t4"), (87, "Orin", "a10"),
