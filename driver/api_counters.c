@@ -36,6 +36,7 @@ typedef struct table {
   const plan_t *plan;
   TD_VEC(kernel_row_t) rows;
   uint64_t launches, peak_bytes;
+  const tdsl_run_stats_t *stats; /* of the last run */
 } table_t;
 
 static const char *const shape_names[SHAPES] = {"grid", "block", "cluster"};
@@ -245,9 +246,13 @@ static void put_kernel(td_buf_t *out, const table_t *t,
 }
 
 static void put_table(td_buf_t *out, const table_t *t) {
-  td_buf_printf(out, "%llu launches, at most %llu bytes of device memory\n\n",
+  td_buf_printf(out,
+                "%llu launches, at most %llu bytes of device memory; the plan "
+                "says %llu, of them %llu scratch\n\n",
                 (unsigned long long)t->launches,
-                (unsigned long long)t->peak_bytes);
+                (unsigned long long)t->peak_bytes,
+                (unsigned long long)t->stats->predicted_device_bytes,
+                (unsigned long long)t->stats->scratch_bytes);
   if (t->rows.length == 0) return;
   put_overview(out, t);
   for (size_t i = 0; i < t->rows.length; i++) {
@@ -295,7 +300,8 @@ static void write_work(td_task_t *task, void *arg) {
   counters_call_t *c = arg;
   td_arena_t arena;
   td_arena_init(&arena, task);
-  table_t t = {task, &arena, c->run->exe->program->plan, {0}, 0, 0};
+  table_t t = {task, &arena, c->run->exe->program->plan, {0}, 0, 0,
+               &c->run->stats};
   hal_device_t *device = counting_device(task, c->run);
   if (device == NULL) return;
   if (!c->run->has_counters) {
@@ -305,7 +311,13 @@ static void write_work(td_task_t *task, void *arg) {
   size_t count = rcuda_counters_count(device);
   td_buf_t out;
   td_buf_init(&out, task);
-  if (c->as_json) td_buf_puts(&out, "{\"schema\": 1, \"launches\": [");
+  if (c->as_json) {
+    td_buf_printf(&out,
+                  "{\"schema\": 1, \"predicted_device_bytes\": %llu, "
+                  "\"scratch_bytes\": %llu, \"launches\": [",
+                  (unsigned long long)t.stats->predicted_device_bytes,
+                  (unsigned long long)t.stats->scratch_bytes);
+  }
   for (size_t i = c->run->first_launch; i < count; i++) {
     size_t n = rcuda_counters_get(device, i, line, LINE_BYTES);
     if (n >= LINE_BYTES) {

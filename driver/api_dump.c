@@ -164,11 +164,30 @@ static void print_cuda(dump_t *d) {
   td_buf_free(&text);
 }
 
-/* The plan as it would run, with KIR text in place of machine code. */
+/* The plan as it would run: on a GPU as it is, on the CPU with KIR text in
+ * place of machine code. */
 static void make_plan(dump_t *d) {
   drv_payloads_t payloads = {0};
-  drv_payloads_kir(&d->b, &payloads);
+  if (d->b.target->sm > 0) drv_payloads_cuda(&d->b, &payloads);
+  else drv_payloads_kir(&d->b, &payloads);
   drv_backend_plan(&d->b, &payloads);
+}
+
+/* How much of a block a multiprocessor holds is known when the assembler has
+ * seen it; until then the scratch is what it can be at most. */
+static void print_device_memory(dump_t *d, const plan_entry_t *entry,
+                                const int64_t *dims) {
+  plan_machine_t machine = {.sms = d->b.target->sms};
+  plan_memory_t m;
+  plan_memory_sum(d->task, d->b.plan, entry, dims, NULL, &machine, &m);
+  td_buf_printf(&d->out,
+                "on the device: arguments %llu, results %llu, intermediates "
+                "%llu, scalars %llu, scratch at most %llu: at most %llu "
+                "bytes\n",
+                (unsigned long long)m.arguments,
+                (unsigned long long)m.results, (unsigned long long)m.arena,
+                (unsigned long long)m.scalars, (unsigned long long)m.scratch,
+                (unsigned long long)m.all);
 }
 
 /* Charts of the entries' arenas with every dim at its bound. */
@@ -183,6 +202,7 @@ static void print_memory(dump_t *d) {
     }
     if (e > 0) td_buf_putc(&d->out, '\n');
     plan_print_memory(&d->out, entry, dims);
+    if (d->b.target->sm > 0) print_device_memory(d, entry, dims);
   }
 }
 

@@ -274,6 +274,9 @@ static void take_stats(tdsl_run_t *run, const hal_stats_t *stats) {
   run->stats.upload_bytes = stats->upload_bytes + run->placed_bytes;
   run->stats.download_bytes = stats->download_bytes;
   run->stats.device_bytes = stats->device_bytes;
+  run->stats.predicted_device_bytes = stats->memory.all;
+  run->stats.scratch_bytes = stats->memory.scratch;
+  run->stats.peak_device_bytes = stats->peak_bytes;
   run->stats.is_replayed = stats->is_replayed;
 }
 

@@ -13,6 +13,8 @@
  * weights are shared by runs of many threads. */
 #include "driver/api.h"
 
+enum { DRV_LEAST_BYTES = 64 };
+
 static bool may_stay(const tdsl_buffer_t *b) {
   if (b->memory == DRV_MEMORY_DLPACK) return false;
   return b->is_resident || (!b->is_exposed && b->memory != DRV_MEMORY_HOST);
@@ -86,7 +88,9 @@ static void place_work(td_task_t *task, void *arg) {
   tdsl_buffer_t *b = c->buffer;
   if (b->device_data == NULL) {
     b->device = c->device;
-    b->device_data = c->device->vtable->alloc(c->device, b->bytes);
+    /* memory of a device is never empty: PLAN's sums count on it */
+    b->device_data = c->device->vtable->alloc(
+        c->device, b->bytes > 0 ? b->bytes : DRV_LEAST_BYTES);
   }
   if (b->device_data == NULL || b->device_is_current || !c->is_read) return;
   if (b->bytes > 0 && !c->device->vtable->upload(c->device, task,

@@ -189,6 +189,11 @@ typedef struct tdsl_run_stats_t {
   uint64_t upload_bytes, download_bytes, device_bytes;
   uint32_t is_replayed;       /* the steps were launched as one graph */
   uint32_t reserved;
+  /* On a device with memory of its own: what the plan predicts that the run
+     holds there (arguments, results, intermediates, scalars, scratch of its
+     kernels), the scratch alone, and the most that the device had in use at a
+     time since the context opened it, for whatever run. since 0.1 */
+  uint64_t predicted_device_bytes, scratch_bytes, peak_device_bytes;
 } tdsl_run_stats_t;
 
 /* on != 0: later runs of a plan measure each kernel, which costs a little. */

@@ -10,12 +10,7 @@
 
 #include "runtime/base/env.h"
 
-enum {
-  BLOCKS_A_SM = 32,          /* more are not started: workers take turns */
-  LINE = 64,
-  MOST_REPORTS = 4,
-};
-static const size_t scratch_most = (size_t)512 << 20;
+enum { MOST_REPORTS = 4 };
 
 /* ---- calls --------------------------------------------------------------- */
 
@@ -94,33 +89,16 @@ static int grow_scratch(rcuda_gpu_t *d, size_t bytes) {
   return code;
 }
 
-/* How many block iterations run at a time, and in how many blocks. */
-static void shape_grid(const rcuda_gpu_t *d, const hal_launch_t *l,
-                       size_t stride, rcuda_grid_t *out) {
-  int64_t each = l->kernel->workers;
-  int64_t blocks = (l->block_count - 1) / each + 1;
-  int64_t most = (int64_t)d->sm_count * BLOCKS_A_SM;
-  if (blocks > most) blocks = most;
-  out->workers = blocks * each;
-  if (out->workers > l->block_count) out->workers = l->block_count;
-  if (stride > 0) {
-    int64_t fit = (int64_t)(scratch_most / stride);
-    if (fit < 1) fit = 1;
-    if (out->workers > fit) out->workers = fit;
-  }
-  out->blocks = (unsigned)((out->workers - 1) / each + 1);
-}
-
 static int launch_kernel(rcuda_gpu_t *d, hal_program_t *program,
                          const hal_launch_t *l) {
   const plan_kernel_t *k = l->kernel;
-  rcuda_grid_t grid;
+  plan_grid_t grid;
   rcuda_args_t *args = &program->args;
-  int64_t stride = (int64_t)((l->scratch_bytes + LINE - 1) / LINE * LINE);
-  shape_grid(d, l, (size_t)stride, &grid);
+  plan_grid(k, l->block_count, l->scratch_bytes, d->sm_count,
+            program->resident[l->kernel_index], &grid);
   int code = RCUDA_SUCCESS;
-  if (stride > 0) {
-    code = grow_scratch(d, (size_t)stride * (size_t)grid.workers);
+  if (grid.scratch_stride > 0) {
+    code = grow_scratch(d, grid.scratch_stride * (size_t)grid.workers);
   }
   if (code != RCUDA_SUCCESS) return code;
   uint32_t n = 0;
@@ -131,7 +109,7 @@ static int launch_kernel(rcuda_gpu_t *d, hal_program_t *program,
     args->values[n++] = (uint64_t)l->scalars[i];
   }
   args->values[n++] = d->scratch;
-  args->values[n++] = (uint64_t)stride;
+  args->values[n++] = (uint64_t)grid.scratch_stride;
   args->values[n++] = (uint64_t)grid.workers;
   args->values[n++] = (uint64_t)l->block_count;
   for (uint32_t i = 0; i < n; i++) args->pointers[i] = &args->values[i];
@@ -176,6 +154,20 @@ static void device_destroy(hal_device_t *device) {
   (void)allocator.function(d, sizeof *d, 0, allocator.user);
 }
 
+static void device_machine(hal_device_t *device, hal_program_t *program,
+                           plan_machine_t *out) {
+  *out = (plan_machine_t){.sms = rcuda_self(device)->sm_count,
+                          .resident = program->resident};
+}
+
+static uint64_t device_peak(hal_device_t *device) {
+  rcuda_gpu_t *d = rcuda_self(device);
+  td_mutex_lock(&d->lock);
+  uint64_t bytes = d->heap.most_used_bytes;
+  td_mutex_unlock(&d->lock);
+  return bytes;
+}
+
 static const hal_vtable_t vtables[2] = {
 #define TABLE(text)                                                       \
   {.name = text, .alloc = rcuda_alloc, .free = rcuda_free,                \
@@ -186,6 +178,7 @@ static const hal_vtable_t vtables[2] = {
    .capture_end = rcuda_capture_end,                                      \
    .graph_launch = rcuda_graph_launch, .graph_free = rcuda_graph_free,    \
    .mark = rcuda_mark, .elapsed = rcuda_elapsed,                          \
+   .machine = device_machine, .peak_bytes = device_peak,                  \
    .destroy = device_destroy, .shares_host_memory = false}
     TABLE("cuda"), TABLE("sim"),
 #undef TABLE

@@ -66,17 +66,13 @@ typedef struct rcuda_args {
   void **pointers;
 } rcuda_args_t;
 
-typedef struct rcuda_grid {
-  int64_t workers; /* block iterations at a time */
-  unsigned blocks;
-} rcuda_grid_t;
-
 /* A plan's kernels, loaded: one allocation of `bytes`. */
 struct hal_program {
   size_t bytes;
   uint32_t module_count;
   rcuda_module_t **modules; /* by module of the plan */
   rcuda_func_t **kernels;   /* by kernel of the plan */
+  uint32_t *resident;       /* the same: blocks a multiprocessor holds, or 0 */
   rcuda_args_t args;        /* under the device's lock */
 };
 

@@ -197,10 +197,13 @@ static void choose_form(loading_t *l) {
                                 driver);
 }
 
-/* What the device makes of a kernel: for people, and refused here, by the
- * statement that it is of, where a launch would only fail. */
+/* What the device makes of a kernel: for people, for the size of its grid,
+ * and refused here, by the statement that it is of, where a launch would only
+ * fail. */
 static bool check_kernel(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
-                         const plan_kernel_t *kernel, rcuda_func_t *function) {
+                         hal_program_t *p, uint32_t index) {
+  const plan_kernel_t *kernel = &plan->kernels[index];
+  rcuda_func_t *function = p->kernels[index];
   static const int wanted[4] = {RCUDA_FUNC_MAX_THREADS, RCUDA_FUNC_REGISTERS,
                                 RCUDA_FUNC_SHARED_BYTES,
                                 RCUDA_FUNC_LOCAL_BYTES};
@@ -215,6 +218,7 @@ static bool check_kernel(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
       driver->occupancy(&blocks, function, (int)kernel->threads, 0) != 0) {
     blocks = 0;
   }
+  p->resident[index] = blocks > 0 ? (uint32_t)blocks : 0;
   rcuda_leave(d);
   if (code != RCUDA_SUCCESS) return true; /* it may still be launched */
   td_log(task, TDSL_SEVERITY_NOTE, d->base.vtable->name,
@@ -240,7 +244,7 @@ static bool find_kernels(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
         &p->kernels[k], p->modules[kernel->module], kernel->symbol);
     rcuda_leave(d);
     if (code == RCUDA_SUCCESS) {
-      if (!check_kernel(d, task, plan, kernel, p->kernels[k])) return false;
+      if (!check_kernel(d, task, plan, p, k)) return false;
       continue;
     }
     td_diag(task, TD_B06, TD_NO_LOC, "%s: module %s has no kernel %s",
@@ -286,7 +290,8 @@ static hal_program_t *new_program(rcuda_gpu_t *d, const plan_t *plan) {
   size_t pointers =
       (size_t)plan->module_count + plan->kernel_count + args;
   size_t bytes = sizeof(hal_program_t) + args * sizeof(uint64_t) +
-                 pointers * sizeof(void *);
+                 pointers * sizeof(void *) +
+                 plan->kernel_count * sizeof(uint32_t);
   char *data =
       d->allocator.function(NULL, 0, bytes, d->allocator.user);
   if (data == NULL) return NULL;
@@ -298,6 +303,7 @@ static hal_program_t *new_program(rcuda_gpu_t *d, const plan_t *plan) {
   p->args.pointers = (void **)(void *)(p->args.values + args);
   p->modules = (rcuda_module_t **)(void *)(p->args.pointers + args);
   p->kernels = (rcuda_func_t **)(void *)(p->modules + plan->module_count);
+  p->resident = (uint32_t *)(void *)(p->kernels + plan->kernel_count);
   return p;
 }
 

@@ -13,7 +13,7 @@
 #include "runtime/base/num.h"
 #include "runtime/base/os.h"
 
-enum { LINE = 64, CELL = 16, MOST_NODES = 8192 };
+enum { LINE = 64, CELL = PLAN_CELL_BYTES, MOST_NODES = 8192 };
 
 /* Device memory that grows and never shrinks. */
 typedef struct block {
@@ -48,6 +48,7 @@ struct hal_exec {
   int64_t *last_vars;       /* dims */
   void **last_places;
   size_t *last_sizes;
+  plan_memory_t last_memory; /* what it needed of the device, predicted */
   hal_graph_t *graph;       /* or NULL */
   hal_stats_t graph_stats;
   hal_stats_t stats;
@@ -513,6 +514,20 @@ static bool run_steps(hal_exec_t *x, td_task_t *task, hal_checks_t checks) {
   return ok;
 }
 
+/* What the plan says that these dims and arguments need of the device. */
+static void predict_memory(hal_exec_t *x, td_task_t *task) {
+  const hal_vtable_t *v = x->device->vtable;
+  if (v->machine == NULL) return;
+  plan_machine_t machine = {0};
+  v->machine(x->device, x->program, &machine);
+  bool *is_value = TD_NEW_ARRAY(&task->arena, bool, x->entry->slot_count + 1);
+  for (uint32_t s = 0; s < x->entry->slot_count; s++) {
+    is_value[s] = x->binding.args[s].is_value;
+  }
+  plan_memory_sum(task, x->plan, x->entry, x->binding.vars, is_value,
+                  &machine, &x->last_memory);
+}
+
 /* ---- the same once more -------------------------------------------------- */
 
 /* Nothing in between looks at what the device has made. */
@@ -592,6 +607,8 @@ static bool run_again(hal_exec_t *x, td_task_t *task,
   bool can = can_capture(x, o) && x->last_launches <= MOST_NODES;
   bool is_same = can && is_as_last(x, o->checks);
   if (!is_same) drop_graph(x);
+  if (!is_same) predict_memory(x, task);
+  x->stats.memory = x->last_memory;
   x->has_last = false; /* until it went well */
   for (int tries = 0; is_same && tries < 2; tries++) {
     if (x->graph == NULL) capture(x, task, o->checks);
@@ -625,5 +642,7 @@ bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
   bool ok = run_again(x, task, &o);
   ok = wait(x, task) && ok;
   x->stats.seconds = since(start);
+  const hal_vtable_t *v = x->device->vtable;
+  if (v->peak_bytes != NULL) x->stats.peak_bytes = v->peak_bytes(x->device);
   return ok && fetch_slots(x, task);
 }

@@ -40,6 +40,10 @@ typedef struct hal_stats {
   uint64_t read_bytes, written_bytes, flops;
   uint64_t device_bytes; /* held by the executor, outputs included */
   uint64_t upload_bytes, download_bytes; /* arguments, results, scalars */
+  /* On a device with memory of its own: what the plan says that this run
+   * needs of it, and the most that the device had in use so far. */
+  plan_memory_t memory;
+  uint64_t peak_bytes;
   bool is_replayed; /* the steps were launched as one graph */
 } hal_stats_t;
 

@@ -60,6 +60,11 @@ typedef struct hal_vtable {
    * by the device's clock once both have been passed; false: it has none */
   bool (*mark)(hal_device_t *, td_task_t *, int which);
   bool (*elapsed)(hal_device_t *, double *out_seconds);
+  /* required where memory is not shared with the host: what decides how much
+   * of it a program's launches need; and the most that was in use at a time
+   * since the device was opened */
+  void (*machine)(hal_device_t *, hal_program_t *, plan_machine_t *out);
+  uint64_t (*peak_bytes)(hal_device_t *);
   void (*destroy)(hal_device_t *);
   bool shares_host_memory;    /* caller's buffers are used in place */
 } hal_vtable_t;

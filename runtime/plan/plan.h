@@ -17,7 +17,10 @@
 typedef struct plan plan_t;
 typedef struct plan_entry plan_entry_t;
 
-enum { PLAN_MAX_RANK = 12 };
+enum {
+  PLAN_MAX_RANK = 12,
+  PLAN_CELL_BYTES = 16, /* of a scalar that is given by value */
+};
 
 /* ---- expressions: postfix programs over 64-bit integers ----------------- */
 
@@ -262,5 +265,42 @@ typedef struct plan_totals {
 } plan_totals_t;
 bool plan_ledger_sum(td_task_t *, const plan_t *, const plan_entry_t *,
                      const int64_t *dims, plan_totals_t *out);
+
+/* ---- memory of a device -------------------------------------------------- */
+
+/* How many block iterations a launch works on at a time, in how many blocks,
+ * and the scratch of each worker in whole lines. */
+typedef struct plan_grid {
+  int64_t workers;
+  uint32_t blocks;
+  size_t scratch_stride;
+} plan_grid_t;
+/* resident: blocks of the kernel that a multiprocessor holds at a time; 0:
+ * not known. */
+void plan_grid(const plan_kernel_t *, int64_t block_count,
+               size_t scratch_bytes, uint32_t sms, uint32_t resident,
+               plan_grid_t *out);
+
+typedef struct plan_machine {
+  uint32_t sms;             /* multiprocessors */
+  const uint32_t *resident; /* by kernel, see plan_grid; NULL: not known */
+} plan_machine_t;
+
+/* Bytes that a run holds while it runs, where tensors do not stay in the
+ * host's memory. */
+typedef struct plan_memory {
+  uint64_t arguments; /* parameters, weights and state */
+  uint64_t results;
+  uint64_t arena;     /* intermediates */
+  uint64_t scalars;   /* cells of scalars */
+  uint64_t scratch;   /* of the launch that needs most */
+  uint64_t all;
+} plan_memory_t;
+/* is_value: by slot, whether a cell holds it; NULL: scalar parameters. Each
+ * slot counts by itself, also where two have one buffer. Without `resident`
+ * scratch is the most that it can be. */
+void plan_memory_sum(td_task_t *, const plan_t *, const plan_entry_t *,
+                     const int64_t *dims, const bool *is_value,
+                     const plan_machine_t *, plan_memory_t *out);
 
 #endif

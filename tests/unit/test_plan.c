@@ -496,6 +496,37 @@ TASK_TEST(chart) {
   td_buf_free(&b);
 }
 
+/* Workers of a launch: a turn for every block iteration, up to 32 blocks a
+ * multiprocessor; where each holds scratch, no more than are resident, and no
+ * more than 512 MiB. */
+static void grids(void **state) {
+  (void)state;
+  static const struct {
+    int64_t block_count;
+    uint32_t each;
+    size_t scratch;
+    uint32_t resident;
+    int64_t workers;
+    uint32_t blocks;
+  } rows[] = {
+      {0, 8, 0, 2, 0, 0},          {1, 8, 100, 2, 1, 1},
+      {17, 8, 0, 2, 17, 3},        {100000, 8, 0, 2, 2560, 320},
+      {100000, 8, 64, 2, 160, 20}, {100000, 8, 64, 0, 2560, 320},
+      {100000, 8, 64, 99, 2560, 320},
+      {100000, 8, (size_t)100 << 20, 2, 5, 1},
+      {100000, 8, (size_t)1 << 30, 2, 1, 1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    plan_kernel_t k = {.workers = rows[i].each, .threads = 128};
+    plan_grid_t grid;
+    plan_grid(&k, rows[i].block_count, rows[i].scratch, 10, rows[i].resident,
+              &grid);
+    assert_int_equal(grid.workers, rows[i].workers);
+    assert_int_equal(grid.blocks, rows[i].blocks);
+    assert_int_equal(grid.scratch_stride, (rows[i].scratch + 63) / 64 * 64);
+  }
+}
+
 static void parse_all(td_task_t *task, void *arg) {
   (void)arg;
   plan_t *plan = base_plan(task);
@@ -518,6 +549,7 @@ int main(void) {
       cmocka_unit_test(deep_and_long), cmocka_unit_test(refused),
       cmocka_unit_test(ours),       cmocka_unit_test(totals),
       cmocka_unit_test(chart),      cmocka_unit_test(memory),
+      cmocka_unit_test(grids),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
