@@ -5,13 +5,25 @@
 #include <cpuid.h>
 #endif
 
+enum {
+#define CPU(id, ...)
+#define GPU(id, ...)
+#define RATES(id, stream, flops, special, launch) \
+  STREAM_##id = stream, FLOPS_##id = flops, SPECIAL_##id = special, \
+  LAUNCH_##id = launch,
+#include "ir/target.def"
+};
+
+#define RATES(id, ...)
+#define RATES_OF(id) STREAM_##id, FLOPS_##id, SPECIAL_##id, LAUNCH_##id
 static const ir_target_t rows[] = {
 #define CPU(id, name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, \
             nc, kc)                                                           \
   {name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, nc, kc, 0, \
-   0, 0, 0},
-#define GPU(id, name, sm, warp, shared, sms) \
-  {name, "", "", warp, 255, 1, 1, 0, 0, 0, 0, 0, sm, warp, shared, sms},
+   0, 0, 0, RATES_OF(id)},
+#define GPU(id, name, sm, warp, shared, sms)                               \
+  {name, "", "", warp, 255, 1, 1, 0, 0, 0, 0, 0, sm, warp, shared, sms, \
+   RATES_OF(id)},
 #include "ir/target.def"
 };
 

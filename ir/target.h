@@ -18,6 +18,8 @@ typedef struct ir_target {
   uint32_t sm;           /* GPU: ten times the compute capability; CPU: 0 */
   uint32_t warp;         /* GPU: lanes of a warp; CPU: 0 */
   uint32_t shared, sms;  /* GPU: bytes of a block, multiprocessors */
+  /* GB/s, 10^9 operations a second, the same of functions, ns */
+  uint32_t stream, flops, special, launch;
 } ir_target_t;
 
 /* NULL if there is no row of that name. */

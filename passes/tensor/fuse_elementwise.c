@@ -12,21 +12,36 @@
  * A producer moves into a reader if
  *   - its dtype holds the body's value, or the store is a float rounding;
  *   - the reader's body stays below a size;
- *   - it is cheap, or read at one place of one reader that has one tuple for
- *     each of its elements (then nothing is computed twice);
+ *   - it is read at one place of one reader that has one tuple for each of
+ *     its elements (then nothing is computed twice), or it is cheap and all
+ *     readers together cost less with it than with its value in memory;
  *   - what it reads keeps its value up to the reader: no update of a tensor
- *     that it loads lies between, and no loop begins or ends.
+ *     that it loads lies between, and no loop begins or ends;
+ *   - it is not the end of a matrix product, unless it is gone then: the
+ *     product's kernel stores what is finished, and not the bare sum, which
+ *     every reader would have to finish for itself.
  *
  * Maps over equal extents are first given the same index objects.  A body
  * then moves into its only reader as it is, without a copy, so that a chain
  * of any length is fused in linear time; the producer is dropped at once. */
 #include "passes/remark.h"
-#include "passes/tensor/tensor.h"
+#include "passes/tensor/group_kernels.h"
+#include "passes/tensor/price.h"
+#include "runtime/base/num.h"
 
 enum {
   CHEAP_SIZE = 10,   /* operations that cost less than a load from memory */
   BODY_LIMIT = 300,  /* operations of a fused body */
+  SIMT_COLUMNS = 64, /* of a tile of a product, where the row has none */
 };
+
+/* The value of a matrix product, before anything is done with it. */
+typedef struct bare_sum {
+  const tir_node_t *node;
+  size_t at;                /* position in its block */
+  const tir_node_t *reader; /* the only one; NULL: not met yet */
+  bool is_shared;           /* several, or what is no node of the block */
+} bare_sum_t;
 
 typedef struct producer {
   tir_node_t *node;
@@ -37,6 +52,11 @@ typedef struct producer {
   bool is_read_elsewhere; /* operand, yield, result, or another block */
   bool is_costly, has_moved;
   size_t size;
+  double reader_count;  /* nodes */
+  double visits;        /* evaluations of all readers, in elements of it */
+  bare_sum_t *ends;     /* the product whose kernel can finish it, or NULL */
+  bool is_priced, is_dear; /* moving it costs more than storing it */
+  int64_t moved_ns, stored_ns;
 } producer_t;
 
 typedef struct fuse {
@@ -45,6 +65,7 @@ typedef struct fuse {
   tir_func_t *func;
   td_arena_t scratch;
   td_map_t producers; /* tir_value_t* -> producer_t* */
+  td_map_t sums;      /* tir_value_t* -> bare_sum_t* */
   td_map_t unstable;  /* values that updates overwrite or loops carry */
   TD_VEC(tir_index_t *) shared; /* by position and extent */
   TD_VEC(uint32_t) positions;
@@ -59,6 +80,10 @@ static uint64_t key_of(const void *p) {
 
 static producer_t *producer_of(const fuse_t *f, const tir_value_t *v) {
   return td_map_get_u64(&f->producers, key_of(v));
+}
+
+static bare_sum_t *sum_of(const fuse_t *f, const tir_value_t *v) {
+  return td_map_get_u64(&f->sums, key_of(v));
 }
 
 /* ---- what may move ------------------------------------------------------ */
@@ -90,19 +115,51 @@ static void add_producer(fuse_t *f, tir_block_t *block, size_t at) {
   td_map_put_u64(&f->producers, key_of(n->outs[0]), p);
 }
 
+/* How often one reader evaluates what stands in place of a load, in elements
+ * of the producer: a tile of a product packs an operand once. */
+static double visits_of(const fuse_t *f, const tir_node_t *reader,
+                        const tir_value_t *v) {
+  double elements = tensor_elements(v), tuples = tensor_tuples(reader);
+  double visits = elements > 0 ? tuples / elements : 1.0;
+  if (group_is_contraction(reader)) {
+    const ir_target_t *target = tensor_target(f->state);
+    visits /= target->nc > 0 ? target->nc : SIMT_COLUMNS;
+  }
+  return visits < 1.0 ? 1.0 : visits;
+}
+
 static void note_load(void *user, tir_expr_t *e) {
   fuse_t *f = user;
   if (e->op != TIR_X_LOAD) return;
+  bare_sum_t *s = sum_of(f, e->u.value);
+  if (s != NULL) {
+    s->is_shared |= s->reader != NULL && s->reader != f->reader;
+    s->reader = f->reader;
+  }
   producer_t *p = producer_of(f, e->u.value);
   if (p == NULL) return;
   p->load_count++;
+  if (p->reader != f->reader) {
+    p->reader_count += 1;
+    p->visits += visits_of(f, f->reader, e->u.value);
+  }
   p->reader = f->reader;
   p->is_read_elsewhere |= p->block != f->block;
 }
 
 static void note_other(fuse_t *f, const tir_value_t *v) {
   producer_t *p = producer_of(f, v);
+  bare_sum_t *s = sum_of(f, v);
   if (p != NULL) p->is_read_elsewhere = true;
+  if (s != NULL) s->is_shared = true;
+}
+
+static void add_sum(fuse_t *f, const tir_node_t *n, size_t at) {
+  if (!group_is_contraction(n)) return;
+  bare_sum_t *s = TD_NEW(&f->scratch, bare_sum_t);
+  s->node = n;
+  s->at = at;
+  td_map_put_u64(&f->sums, key_of(n->outs[0]), s);
 }
 
 static void scan(fuse_t *f, tir_block_t *block) {
@@ -131,6 +188,7 @@ static void scan(fuse_t *f, tir_block_t *block) {
       }
     }
     add_producer(f, block, i);
+    add_sum(f, n, i);
   }
 }
 
@@ -213,30 +271,6 @@ static bool is_one_to_one(const tir_node_t *reader, const tir_expr_t *load) {
   return true;
 }
 
-typedef struct reading {
-  fuse_t *f;
-  tir_node_t *node;
-  size_t at;
-  size_t size;      /* of the reader so far */
-  bool is_costly;   /* what has moved into it */
-} reading_t;
-
-static bool may_move(reading_t *r, const producer_t *p,
-                     const tir_expr_t *load) {
-  if (p->block != r->f->block || p->at >= r->at) return false;
-  if (r->size + p->size > BODY_LIMIT) return false;
-  bool is_cheap = !p->is_costly && p->size <= CHEAP_SIZE;
-  bool is_only = p->load_count == 1 && !p->is_read_elsewhere &&
-                 is_one_to_one(r->node, load);
-  if (!is_cheap && !is_only) return false;
-  if (crosses_update(p->block, p->at, r->at)) {
-    stability_t s = {r->f, false};
-    tir_walk(&r->f->scratch, p->node->body, note_unstable, &s);
-    if (s.is_unstable) return false;
-  }
-  return true;
-}
-
 /* The load reads the element of the reader's own tuple, and both have the
  * same index objects. */
 static bool is_same_tuple(const tir_node_t *reader, const tir_node_t *n,
@@ -248,6 +282,104 @@ static bool is_same_tuple(const tir_node_t *reader, const tir_node_t *n,
         load->args[i]->u.index != n->indices[i]) {
       return false;
     }
+  }
+  return true;
+}
+
+/* ---- the ends of products ------------------------------------------------ */
+
+typedef struct ending {
+  fuse_t *f;
+  const tir_node_t *node;
+  bare_sum_t *sum;  /* the last that the node reads at its own tuple */
+  bool is_other;    /* reads one in another way */
+} ending_t;
+
+static void note_ending(void *user, tir_expr_t *e) {
+  ending_t *d = user;
+  bare_sum_t *s = e->op == TIR_X_LOAD ? sum_of(d->f, e->u.value) : NULL;
+  if (s == NULL) return;
+  const tir_node_t *n = d->node;
+  bool is_own = e->arg_count == n->index_count && !s->is_shared &&
+                s->reader == n;
+  for (uint32_t i = 0; i < n->index_count && is_own; i++) {
+    is_own = e->args[i]->op == TIR_X_INDEX &&
+             e->args[i]->u.index == n->indices[i] &&
+             s->node->indices[i]->extent == n->indices[i]->extent;
+  }
+  if (!is_own) d->is_other = true;
+  else if (d->sum == NULL || s->at > d->sum->at) d->sum = s;
+}
+
+/* The product that a map finishes: only the map reads its sums, each at the
+ * map's own tuple. */
+static bare_sum_t *ended_sum(fuse_t *f, tir_node_t *n) {
+  ending_t d = {.f = f, .node = n};
+  if (n->reduce != TIR_REDUCE_NONE) return NULL;
+  tir_walk(&f->scratch, n->body, note_ending, &d);
+  return d.sum;
+}
+
+typedef struct reading {
+  fuse_t *f;
+  tir_node_t *node;
+  size_t at;
+  size_t size;      /* of the reader so far */
+  bool is_costly;   /* what has moved into it */
+} reading_t;
+
+/* Whether a cheap producer costs less with its value in memory: every reader
+ * then loads one value, and else all that the producer reads. The answer is
+ * one for all readers, or both would be paid. */
+static bool is_dear(fuse_t *f, producer_t *p) {
+  if (p->is_priced) return p->is_dear;
+  const tir_value_t *v = p->node->outs[0];
+  const ir_target_t *target = tensor_target(f->state);
+  double elements = tensor_elements(v);
+  double bytes = elements * (double)td_dtype_bytes(v->dtype);
+  tensor_price_t once = {0}, moved = {0}, stored = {0};
+  tensor_price_loads(&f->scratch, p->node->body, elements, &once);
+  tensor_price_add(&moved, &once, p->reader_count);
+  tensor_price_body(&f->scratch, p->node->body, elements * p->visits, &moved);
+  tensor_price_add(&stored, &once, 1);
+  tensor_price_body(&f->scratch, p->node->body, elements, &stored);
+  stored.bytes += bytes * (1 + p->reader_count);
+  stored.launches += 1;
+  if (p->is_read_elsewhere) { /* stored in both cases */
+    tensor_price_add(&moved, &once, 1);
+    moved.bytes += bytes;
+    moved.launches += 1;
+  }
+  p->moved_ns = tensor_price_ns(target, &moved);
+  p->stored_ns = tensor_price_ns(target, &stored);
+  p->is_priced = true;
+  p->is_dear = p->moved_ns > p->stored_ns;
+  return p->is_dear;
+}
+
+/* The end of a product goes on only into what ends the same product, and
+ * leaves nothing behind. */
+static bool may_end_later(reading_t *r, const producer_t *p,
+                          const tir_expr_t *load) {
+  bare_sum_t *later = ended_sum(r->f, r->node);
+  return is_same_tuple(r->node, p->node, load) &&
+         (later == NULL || later->at <= p->ends->at);
+}
+
+static bool may_move(reading_t *r, producer_t *p, const tir_expr_t *load) {
+  if (p->block != r->f->block || p->at >= r->at) return false;
+  if (r->size + p->size > BODY_LIMIT) return false;
+  bool is_cheap = !p->is_costly && p->size <= CHEAP_SIZE;
+  bool is_only = p->load_count == 1 && !p->is_read_elsewhere &&
+                 is_one_to_one(r->node, load);
+  if (p->ends != NULL && !(is_only && may_end_later(r, p, load))) {
+    return false;
+  }
+  if (!is_only && (!is_cheap || is_dear(r->f, p))) return false;
+  if (crosses_update(p->block, p->at, r->at)) {
+    stability_t s = {r->f, false};
+    tir_walk(&r->f->scratch, p->node->body, note_unstable, &s);
+    if (s.is_unstable) return false;
   }
   return true;
 }
@@ -270,8 +402,11 @@ static void report(const reading_t *r, const producer_t *p) {
                             r->node->loc, "%s is computed where %s reads it",
                             v->name, reader);
   pass_remark_place(m, p->node->loc);
-  pass_remark_number(m, "bytes_not_loaded",
-                     tensor_bytes(r->f->module->pool, v));
+  ix_pool_t *pool = r->f->module->pool;
+  pass_remark_number(m, "bytes_not_loaded", tensor_bytes(pool, v));
+  if (!p->is_priced) return;
+  pass_remark_number(m, "ns", ix_const(pool, p->moved_ns));
+  pass_remark_number(m, "ns_if_stored", ix_const(pool, p->stored_ns));
 }
 
 static tir_expr_t *replace_load(void *user, tir_expr_t *e) {
@@ -285,6 +420,7 @@ static tir_expr_t *replace_load(void *user, tir_expr_t *e) {
   if (p->load_count == 1 && !p->is_read_elsewhere &&
       is_same_tuple(r->node, n, e)) {
     p->has_moved = true;
+    if (p->ends != NULL) p->ends->reader = r->node;
   } else {
     body = tir_replace_indices(arena, n->body, n->index_count, n->indices,
                                e->args);
@@ -330,6 +466,7 @@ static void fuse_block(fuse_t *f, tir_block_t *block) {
       self->size = r.size;
       self->is_costly |= r.is_costly;
     }
+    if (self != NULL) self->ends = ended_sum(f, n);
     f->has_changed |= before;
   }
 }
@@ -353,6 +490,7 @@ bool pass_fuse_elementwise(pass_state_t *state, tir_module_t *module) {
     fuse_t f = {.state = state, .module = module, .func = module->funcs[i]};
     td_arena_init(&f.scratch, state->task);
     td_map_init(&f.producers, &f.scratch);
+    td_map_init(&f.sums, &f.scratch);
     td_map_init(&f.unstable, &f.scratch);
     scan(&f, &f.func->nodes);
     for (uint32_t s = 0; s < f.func->slot_count; s++) {

@@ -64,14 +64,7 @@ kir_expr_t *contraction_part(product_t *p, kir_expr_t *from,
 
 kir_expr_t *contraction_name(product_t *p, kir_block_t *block,
                              const char *name, kir_expr_t *e) {
-  tile_t *t = p->t;
-  if (e->op == KIR_X_CONST) return e;
-  kir_stmt_t *let = TD_NEW(t->arena, kir_stmt_t);
-  let->kind = KIR_LET;
-  let->var = kir_var_create(t->kernel, name, TDSL_DTYPE_I64);
-  let->value = e;
-  tile_push(t, block, let);
-  return kir_var_ref(t->arena, let->var);
+  return tile_name(p->t, block, name, e);
 }
 
 /* ---- the epilogue -------------------------------------------------------- */
@@ -149,6 +142,9 @@ void contraction_finish(product_t *p, kir_block_t *block, kir_expr_t *sum,
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_value_t *out = t->nodes[k]->outs[0];
     if (k > 0) v = tile_expr(t, p->tails[k]);
+    /* memory may be that of an operand, which later maps must not read */
+    bool is_read_again = p->places[k] != NULL && k + 1 < t->node_count;
+    if (is_read_again) v = tile_name(t, block, out->name, v);
     store_escaping(p, block, k, v, store, user);
     tile_set_element(t, out, stored(t, out, v));
   }

@@ -386,6 +386,17 @@ def in_place():
         "x": tensor("f32", [n], row["data"][::-1])})
 
 
+def product_ends():
+    for r, n in ((3, 5), (17, 100), (64, 128)):
+        x, c = drawn(60, "f32", r, n), drawn(61, "f32", r, n)
+        yield Case("product_ends", "f", {
+            "x": x, "u": drawn(62, "f32", r, 40),
+            "w": drawn(63, "f32", n, 40), "c": c}, name="%d_%d" % (r, n),
+            tol={"v": [1e-6, 1e-6]})
+        yield Case("product_ends", "rows", {"x": x, "y": c},
+                   name="%d_%d" % (r, n), tol={"z": [1e-6, 1e-6]})
+
+
 # --- loops and routing ----------------------------------------------------
 def loops():
     tol = {"a": [1e-5, 1e-5], "b": [1e-5, 1e-5], "g": [1e-5, 1e-5]}
@@ -422,6 +433,6 @@ def cases():
     for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
-                 columns):
+                 columns, product_ends):
         out += list(make())
     return out
