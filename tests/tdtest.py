@@ -254,7 +254,8 @@ def main():
     parser.add_argument("--sim-seeds", type=int,
                         help="random programs on the simulated GPU")
     parser.add_argument("--full", action="store_true",
-                        help="every program for every GPU, 340 random ones")
+                        help="every program for every GPU, 340 random ones, "
+                        "long races")
     parser.add_argument("--programs", type=int, default=20000,
                         help="random programs of a night")
     parser.add_argument("--minutes", type=float, help="length of a slice")
@@ -267,6 +268,7 @@ def main():
     if options.sim_seeds is None:
         options.sim_seeds = FULL_SIM_SEEDS if options.full else SIM_SEEDS
     env = Environment(root, options.build)
+    env.full = options.full
     skips = Skips(os.path.join(HERE, "skips.txt"))
     if "night" in options.labels:
         return night(env, options, Skips(os.path.join(HERE,

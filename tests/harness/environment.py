@@ -17,6 +17,7 @@ class Environment:
         self.tests = os.path.join(self.root, "tests")
         self.stdlib = os.path.join(self.root, "stdlib")
         self.quick = not self.slow()
+        self.full = False       # tests that take their time do
         self.features = None
 
     def slow(self):
@@ -41,6 +42,8 @@ class Environment:
                     ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1",
                     UBSAN_OPTIONS="print_stacktrace=1",
                     PYTHONDONTWRITEBYTECODE="1")
+        if self.full:
+            keep["TDSL_TEST_FULL"] = "1"
         return keep
 
     def start(self, command, cwd=None, timeout=120, shell=False, extra=None):
