@@ -13,7 +13,11 @@ static const machine_t machines[] = {
     {"h100", 90}, {"a100", 80}, {"h200", 90}, {"b200", 100},
     {"t4", 75},   {"a10", 86},  {"l4", 89}};
 
-enum { MACHINE_COUNT = sizeof machines / sizeof machines[0], DUMP_SM = 80 };
+enum {
+  MACHINE_COUNT = sizeof machines / sizeof machines[0],
+  DUMP_SM = 80,
+  MOST_DEVICES = 16, /* of a simulated machine */
+};
 
 static bool unknown_machine(td_task_t *task, td_str_t name) {
   td_diag_t *d = td_diag(task, TD_B03, TD_NO_LOC,
@@ -56,6 +60,12 @@ static bool parse_sim(td_task_t *task, td_str_t rest, drv_device_t *out) {
     td_str_t number = td_str_n(colon + 1, rest.length - name.length - 1);
     if (!take_number(number, &out->count) || out->count == 0) {
       return bad_number(task, number);
+    }
+    if (out->count > MOST_DEVICES) {
+      td_diag(task, TD_B03, TD_NO_LOC,
+              "%u devices; a simulated machine has at most %d", out->count,
+              MOST_DEVICES);
+      return false;
     }
   }
   for (int i = 0; i < MACHINE_COUNT; i++) {

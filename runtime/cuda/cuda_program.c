@@ -92,12 +92,30 @@ static bool load_module(loading_t *l, const plan_module_t *m,
 
 enum { FIELDS = RCUDA_CODE_FIELDS + 2 };
 
+/* What the compiler reads of a text: all but the lines that are comments,
+ * which hold names and places of the program. */
+static td_str_t code_of(td_arena_t *arena, const char *text) {
+  size_t length = strlen(text), n = 0;
+  char *out = td_arena_alloc(arena, length + 1);
+  for (const char *at = text; *at != '\0';) {
+    const char *end = strchr(at, '\n');
+    size_t line = end != NULL ? (size_t)(end - at) + 1 : strlen(at);
+    const char *word = at + strspn(at, " ");
+    if (word[0] != '/' || word[1] != '/') {
+      memcpy(out + n, at, line);
+      n += line;
+    }
+    at += line;
+  }
+  return td_str_n(out, n);
+}
+
 static void key_of(loading_t *l, td_arena_t *arena,
                    const rcuda_source_t *source, hal_field_t out[FIELDS]) {
   out[0] = (hal_field_t){"kind", td_str("cuda")};
   rcuda_code_fields(arena, &l->nvrtc, source, out + 1);
-  out[FIELDS - 1] =
-      (hal_field_t){"text", hal_cache_digest(arena, td_str(source->text))};
+  td_str_t code = code_of(arena, source->text);
+  out[FIELDS - 1] = (hal_field_t){"text", hal_cache_digest(arena, code)};
 }
 
 static bool from_cache(loading_t *l, td_arena_t *arena,

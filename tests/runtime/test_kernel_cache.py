@@ -133,6 +133,79 @@ def compiled_once(folder):
                "'sm_90a?' there, 'sm_75' wanted|'sm_80' there"), got)
 
 
+# --- what a key is made of ----------------------------------------------------
+
+KEYED = """import helper (twice)
+const C = 3
+dim N = %(n)s
+export fn f(x: %(dtype)s[N]) -> y: %(dtype)s[N] { y[i] = twice(C * x[i]) }
+export fn g(x: f32[N]) -> y: f32 { y = sum[i] x[i] }
+"""
+MOVED = """// the same once more
+import helper (twice)
+export fn g(x: f32[N]) -> y: f32 { y = sum[i] x[i] }
+
+
+dim N = 8      // eight
+export fn f(x: f32[N]) -> y: f32[N] {
+  // thrice, and twice
+  y[i] = twice(C * x[i])
+}
+const C = 3
+"""
+HELPER = "fn twice(x: f32) -> y: f32 { y = x + x }\n"
+
+
+def keys(folder, device):
+    """Entries that are added by a change, and by what is none."""
+    home = os.path.join(folder, "keys-" + device)
+    lib = os.path.join(folder, "lib")
+    os.makedirs(os.path.join(folder, "elsewhere"), exist_ok=True)
+    os.makedirs(lib, exist_ok=True)
+
+    def write(name, text):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(text)
+
+    def added(name, *more, **extra):
+        before = len(entries(home)) if os.path.exists(home) else 0
+        if device == "cuda":
+            extra = dict(STAND, **extra)
+        got = tdslc(["run", name, "--entry", "f", "--in", "x=random:1",
+                     "--lib", "lib", "--device", device] + list(more), folder,
+                    TDSL_CACHE_DIR=home, **extra)
+        if got[0] != 0:
+            expect("%s_key_run" % device, False, got)
+        return len(entries(home)) - before
+
+    plain = {"n": "8", "dtype": "f32"}
+    write("lib/helper.tdsl", HELPER)
+    write("k.tdsl", KEYED % plain)
+    expect(device + "_key_first", added("k.tdsl") == 1)
+    write("other.tdsl", KEYED % plain)
+    write("elsewhere/k.tdsl", KEYED % plain)
+    write("moved.tdsl", MOVED)
+    for name in ("k.tdsl", "other.tdsl", "elsewhere/k.tdsl", "moved.tdsl"):
+        expect("%s_key_stays_%s" % (device, name), added(name) == 0)
+    os.utime(os.path.join(folder, "k.tdsl"), (1, 1))
+    expect(device + "_key_has_no_time", added("k.tdsl") == 0)
+    write("dim.tdsl", KEYED % dict(plain, n="9"))
+    expect(device + "_key_has_dims", added("dim.tdsl") == 1)
+    write("dtype.tdsl", KEYED % dict(plain, dtype="f16"))
+    expect(device + "_key_has_dtypes", added("dtype.tdsl") == 1)
+    write("lib/helper.tdsl", HELPER.replace("x + x", "x + x + x"))
+    expect(device + "_key_has_imports", added("k.tdsl") == 1)
+    write("lib/helper.tdsl", HELPER)
+    if device == "cpu":
+        expect("cpu_key_has_the_machine",
+               added("k.tdsl", "--device", "cpu:x86-64-v2") == 1)
+    else:
+        expect("cuda_key_has_the_machine", added("k.tdsl", STAND_SM="80") == 1)
+        expect("cuda_key_has_the_version",
+               added("k.tdsl", STAND_NVRTC_VERSION="12090") == 1)
+    expect(device + "_key_is_found_again", added("k.tdsl") == 0)
+
+
 # --- folders ------------------------------------------------------------------
 
 def folders(folder):
@@ -234,6 +307,8 @@ def main():
             f.write(PROGRAM)
         same_results(folder, ["cpu", "sim"] if has_nvrtc else ["cpu"])
         compiled_once(folder)
+        keys(folder, "cpu")
+        keys(folder, "cuda")
         folders(folder)
         command(folder)
     sys.exit(1 if failed else 0)
