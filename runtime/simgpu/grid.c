@@ -751,7 +751,11 @@ int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
     if (count > 64) count = 64;
     if (count == 0) count = 1;
   }
-  sim_worker_t *workers = calloc(count, sizeof *workers);
+  sim_worker_t *workers = NULL;
+  if (posix_memalign((void **)&workers, 64, count * sizeof *workers) == 0)
+    memset(workers, 0, count * sizeof *workers);
+  else
+    workers = NULL;
   bool ok = workers != NULL && td_mutex_init(&launch->mutex);
   if (!ok) {
     free(workers);

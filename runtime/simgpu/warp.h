@@ -177,7 +177,7 @@ struct sim_worker_t {
   uint64_t progress;     /* phases of barriers that completed, stores and
                             atomics that change global memory, exits */
   bool is_counting;      /* sectors and conflicts */
-};
+} __attribute__((aligned(64))); /* no two in a line of the host's cache */
 
 struct sim_launch_t {
   const sim_kernel_t *kernel;
