@@ -10,122 +10,14 @@
  *
  * HOST: v2, v3 (AVX2: what the bars are stated for) or v4; KERNEL: only that
  * one, for profiling. */
-#include "runtime/cuda/cuda_types.h"
+#include "bench/sim_bench.h"
 
-#include <dlfcn.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#define DRIVER(X)                                                             \
-  X(cuInit, (unsigned))                                                       \
-  X(cuDevicePrimaryCtxRetain, (rcuda_ctx_t **, int))                          \
-  X(cuCtxSetCurrent, (rcuda_ctx_t *))                                         \
-  X(cuCtxSynchronize, (void))                                                 \
-  X(cuMemAlloc_v2, (uint64_t *, size_t))                                      \
-  X(cuMemFree_v2, (uint64_t))                                                 \
-  X(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                        \
-  X(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                              \
-  X(cuModuleLoadData, (rcuda_module_t **, const void *))                      \
-  X(cuModuleUnload, (rcuda_module_t *))                                       \
-  X(cuModuleGetFunction, (rcuda_func_t **, rcuda_module_t *, const char *))   \
-  X(cuFuncGetAttribute, (int *, int, rcuda_func_t *))                         \
-  X(cuLaunchKernel, (rcuda_func_t *, unsigned, unsigned, unsigned, unsigned,  \
-                     unsigned, unsigned, unsigned, rcuda_stream_t *, void **, \
-                     void **))                                                \
-  X(simgpu_configure, (const char *))
-
-static struct {
-#define X(name, args) int(*name) args;
-  DRIVER(X)
-#undef X
-  size_t (*count)(void);
-  size_t (*get)(size_t, char *, size_t);
-} sim;
-
-static double now(clockid_t clock) {
-  struct timespec t;
-  clock_gettime(clock, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void need(int ok, const char *what) {
-  if (ok) return;
-  fprintf(stderr, "bench_sim: %s\n", what);
-  exit(1);
-}
-
-static void symbol(void *library, const char *name, void *to) {
-  void *at = dlsym(library, name);
-  need(at != NULL, name);
-  memcpy(to, &at, sizeof at);
-}
-
-/* Milliseconds from nothing to a current context. */
-static double open_device(void) {
-  double start = now(CLOCK_MONOTONIC);
-  rcuda_ctx_t *ctx;
-  void *library =
-      dlopen(TDSL_BUILD_DIR "/libtdsl_simgpu.so", RTLD_NOW | RTLD_LOCAL);
-  need(library != NULL, "no libtdsl_simgpu.so");
-#define X(name, args) symbol(library, #name, &sim.name);
-  DRIVER(X)
-#undef X
-  symbol(library, "simgpu_counters_count", &sim.count);
-  symbol(library, "simgpu_counters_get", &sim.get);
-  need(!sim.simgpu_configure("model:h100,threads:1"), "options");
-  need(!sim.cuInit(0) && !sim.cuDevicePrimaryCtxRetain(&ctx, 0) &&
-           !sim.cuCtxSetCurrent(ctx),
-       "no device");
-  return (now(CLOCK_MONOTONIC) - start) * 1e3;
-}
-
-/* -- CUDA C to PTX -- */
-
-static char *read_file(const char *path) {
-  FILE *f = fopen(path, "rb");
-  need(f != NULL, path);
-  char *text = calloc(1, 1 << 20);
-  need(text && fread(text, 1, (1 << 20) - 1, f) > 0, path);
-  fclose(f);
-  return text;
-}
-
-static char *compile(const char *text) {
-  static const char *const files[] = {
-      "libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13",
-      "libnvrtc.so.12", "libnvrtc.so"};
-  void *nvrtc = NULL, *program = NULL;
-  for (size_t i = 0; !nvrtc && i < sizeof files / sizeof *files; i++)
-    nvrtc = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
-  need(nvrtc != NULL, "no NVRTC");
-  int (*create)(void **, const char *, const char *, int, const void *,
-                const void *);
-  int (*build)(void *, int, const char *const *);
-  int (*bytes)(void *, size_t *);
-  int (*ptx)(void *, char *);
-  symbol(nvrtc, "nvrtcCreateProgram", &create);
-  symbol(nvrtc, "nvrtcCompileProgram", &build);
-  symbol(nvrtc, "nvrtcGetPTXSize", &bytes);
-  symbol(nvrtc, "nvrtcGetPTX", &ptx);
-  static const char *const options[] = {"-arch=compute_80", "-fmad=false",
-                                        "-lineinfo"};
-  size_t n = 0;
-  need(!create(&program, text, "sim_kernels.cu", 0, NULL, NULL) &&
-           !build(program, 3, options) && !bytes(program, &n),
-       "NVRTC refuses sim_kernels.cu");
-  char *out = malloc(n);
-  need(out && !ptx(program, out), "NVRTC");
-  return out;
-}
+#include <pthread.h>
 
 /* -- kernels -- */
 
 enum { ROWS = 512, WIDTH = 1024, SIZE = 256, LENGTH = 256, HEAD = 64,
-       THREADS = 128 * 64, STEPS = 400 };
+       THREADS = 128 * 64, STEPS = 400, WIDE = 512, SPINS = 20000000 };
 
 static float data[4][ROWS * WIDTH];
 
@@ -260,24 +152,58 @@ static void row(const char *name, const char *what, double value,
   printf("\n");
 }
 
-/* The same work on two host threads: by the wall clock, which needs two idle
-   CPUs, and by what it costs in all, which bounds it from above anywhere. */
+/* A loop that touches no memory, and its time on two threads against one:
+   what this machine gives at this moment. */
+static void *spin(void *arg) {
+  volatile double *out = arg;
+  double v[4] = {1, 2, 3, 4};
+  for (int k = 0; k < SPINS; k++)
+    for (int i = 0; i < 4; i++) v[i] = v[i] * 0.999 + 0.5;
+  *out = v[0] + v[1] + v[2] + v[3];
+  return NULL;
+}
+
+static double spin_twice(int threads) {
+  double start = now(CLOCK_MONOTONIC), sums[2];
+  pthread_t other;
+  if (threads == 2)
+    need(!pthread_create(&other, NULL, spin, &sums[1]), "a thread");
+  else
+    spin(&sums[1]);
+  spin(&sums[0]);
+  if (threads == 2) pthread_join(other, NULL);
+  return now(CLOCK_MONOTONIC) - start;
+}
+
+static double least(double a, double b) {
+  return a < b ? a : b;
+}
+
+/* The same work on two host threads, 64 blocks of the matrix product: by the
+   wall clock, which needs two idle CPUs; by what it costs in all, which bounds
+   it from above anywhere; and what two threads are worth without memory, all
+   in turns. */
 static void two_threads(job_t *j, int samples) {
-  double wall[2] = {1e9, 1e9}, cpu[2] = {1e9, 1e9};
+  double wall[2] = {1e9, 1e9}, cpu[2] = {1e9, 1e9}, spun[2] = {1e9, 1e9};
+  job_t wide = *j;
+  wide.grid[0] = wide.grid[1] = WIDE / 64;
+  wide.number = WIDE;
+  prepare(&wide);
+  launch(&wide);
   for (int s = 0; s < samples; s++)
     for (int two = 0; two < 2; two++) {
       sim.simgpu_configure(two ? "threads:2" : "threads:1");
       double start = now(CLOCK_MONOTONIC);
       double spent = now(CLOCK_PROCESS_CPUTIME_ID);
-      for (int k = 0; k < 8; k++) launch(j);
-      spent = now(CLOCK_PROCESS_CPUTIME_ID) - spent;
-      double took = now(CLOCK_MONOTONIC) - start;
-      if (took < wall[two]) wall[two] = took;
-      if (spent < cpu[two]) cpu[two] = spent;
+      launch(&wide);
+      cpu[two] = least(cpu[two], now(CLOCK_PROCESS_CPUTIME_ID) - spent);
+      wall[two] = least(wall[two], now(CLOCK_MONOTONIC) - start);
+      spun[two] = least(spun[two], spin_twice(two + 1));
     }
   sim.simgpu_configure("threads:1");
   row(j->name, "2 threads against 1", wall[0] / wall[1], "times", 1.8, 0);
   row(j->name, "at most, by CPU time", 2 * cpu[0] / cpu[1], "times", 0, 0);
+  row("no memory", "2 threads against 1", spun[0] / spun[1], "times", 0, 0);
 }
 
 /* Parsing a module of many kernels and decoding every one. */
@@ -332,22 +258,18 @@ int main(int argc, char **argv) {
   int samples = argc > 1 ? atoi(argv[1]) : 5;
   const char *host = argc > 2 ? argv[2] : "v3";
   const char *only = argc > 3 ? argv[3] : NULL;
-  char option[32];
   if (samples < 1 || samples > 100) {
     fprintf(stderr, "usage: bench_sim [SAMPLES [v2|v3|v4 [KERNEL]]]\n");
     return 2;
   }
-  double start_ms = open_device();
-  snprintf(option, sizeof option, "host:%s", host);
-  need(!sim.simgpu_configure(option), "this host has no such variant");
+  double start_ms = open_device(host);
   uint64_t state = 1;
   for (size_t n = 0; n < 4; n++)
     for (size_t i = 0; i < ROWS * WIDTH; i++) {
       state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
       data[n][i] = (float)(state >> 40) * 0x1p-23f - 1.0f;
     }
-  char *source = read_file(TDSL_SOURCE_DIR "/bench/sim_kernels.cu");
-  char *ptx = compile(source);
+  char *ptx = compile("bench/sim_kernels.cu", "-arch=compute_80", "-lineinfo");
   rcuda_module_t *module = NULL;
   need(!sim.cuModuleLoadData(&module, ptx), "the PTX does not load");
   printf("host x86-64-%s, %d samples\n", host, samples);
@@ -374,6 +296,5 @@ int main(int argc, char **argv) {
     row("load", "library and device", start_ms, "ms", 5, 1);
   }
   free(ptx);
-  free(source);
   return 0;
 }
