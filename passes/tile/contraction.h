@@ -1,5 +1,7 @@
-/* contraction.h: a matrix product as its two files see it: what is multiplied
- * (contraction_form.c), and the tiles (lower_contraction.c). */
+/* contraction.h: a matrix product as its files see it: what is multiplied and
+ * in what tiles (contraction_form.c), operands made ready
+ * (contraction_pack.c), the two CPU forms (lower_contraction.c,
+ * contraction_thin.c) and the one for warps (contraction_simt.c). */
 #ifndef TDSL_PASSES_TILE_CONTRACTION_H
 #define TDSL_PASSES_TILE_CONTRACTION_H
 
@@ -15,10 +17,15 @@ typedef struct product {
   flat_group_t batch, m, n, k;
   bool has_guard;           /* of parallel indices; applied at the end */
   bool is_shallow;          /* one block holds all of the depth */
-  int64_t mr, nr, mc, nc, kc;
+  bool is_direct;           /* sums go to memory as they are: no tile */
+  bool is_thin;             /* a few rows: contraction_thin.c */
+  /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */
+  int64_t mr, nr, mc, nc, kc, bm;
+  bool is_even;
   kir_buffer_t *rows, *panels, *tile;
-  kir_expr_t *mb, *nb, *kb; /* where the tile and the depth block begin */
-  kir_expr_t *mh, *nh, *kh; /* how much of each is there */
+  kir_expr_t *mb, *nb, *kb; /* where the block and the depth block begin */
+  kir_expr_t *ib;           /* of the block: where these mc rows begin */
+  kir_expr_t *mh, *nh, *kh; /* how much of each is there; mh: of mc */
   tdsl_dtype_t type;
   /* over flat indices; see contraction_prepare */
   tir_expr_t *guard;
@@ -36,8 +43,12 @@ kir_expr_t *contraction_zero(product_t *p);
 /* Most loads of e move along memory with this index. */
 bool contraction_runs_along(product_t *p, tir_expr_t *e,
                             const flat_group_t *g);
-/* Block loops over tiles of mc x nc; sets mb and nb. */
-kir_block_t *contraction_grid(product_t *p, kir_block_t *block);
+/* Block loops over tiles of `rows` x nc; sets mb and nb. */
+kir_block_t *contraction_grid(product_t *p, kir_block_t *block, int64_t rows);
+/* Row mb + ib + i, column nb + j: what the indices are from here on. */
+void contraction_set_place(product_t *p, kir_expr_t *i, kir_expr_t *j);
+/* Calls contraction_finish with plain stores. */
+void contraction_put(product_t *p, kir_block_t *lanes, kir_expr_t *sum);
 /* min(size, extent - from), a number if it is one. */
 kir_expr_t *contraction_part(product_t *p, kir_expr_t *from,
                              const ix_poly_t *extent, int64_t size);
@@ -53,6 +64,26 @@ void contraction_prepare(product_t *p);
 /* From a sum to all that is stored, at the indices set. */
 void contraction_finish(product_t *p, kir_block_t *block, kir_expr_t *sum,
                         contraction_store_fn store, void *user);
+
+/* ---- contraction_pack.c ---- */
+/* Elements of b for lanes along its depth: as many as a register has. */
+int64_t contraction_turn_lanes(const product_t *p);
+/* b's depth lies along memory and its columns do not. */
+bool contraction_turns(product_t *p);
+/* turned[l, j] = b at depth kb + k + l, column nb + column + j; zeros where
+ * the depth ends at kh (NULL: it does not), any element past the columns. */
+void contraction_turn(product_t *p, kir_block_t *block, kir_buffer_t *turned,
+                      kir_expr_t *column, kir_expr_t *k, kir_expr_t *kh);
+void contraction_pack_b(product_t *p, kir_block_t *block);
+void contraction_copy_a(product_t *p, kir_block_t *block);
+/* Loop in steps of TILE_LANES from 0 to `count`, lanes masked at the end;
+ * *out_at is the lane's position. */
+kir_block_t *contraction_lane_steps(tile_t *t, kir_block_t *block,
+                                    const char *name, kir_expr_t *count,
+                                    kir_expr_t **out_at);
+
+/* contraction_thin.c: few rows; b is read once and never stored. */
+void contraction_build_thin(product_t *p);
 
 /* contraction_simt.c: the form for blocks of warps. */
 void contraction_build_simt(product_t *p);

@@ -35,7 +35,8 @@ bool contraction_runs_along(product_t *p, tir_expr_t *e,
 /* ---- tiles --------------------------------------------------------------- */
 
 /* Batches, rows, columns: columns move fastest. */
-kir_block_t *contraction_grid(product_t *p, kir_block_t *block) {
+kir_block_t *contraction_grid(product_t *p, kir_block_t *block,
+                              int64_t rows) {
   tile_t *t = p->t;
   for (uint32_t i = 0; i < p->batch.count; i++) {
     const tir_index_t *index = p->batch.members[i];
@@ -45,7 +46,7 @@ kir_block_t *contraction_grid(product_t *p, kir_block_t *block) {
     tile_set_index(t, index, v);
   }
   block = tile_loop(t, block, KIR_LOOP_BLOCK, "mb", tile_int(t, 0),
-                    tile_dim(t, p->m.extent), p->mc, &p->mb);
+                    tile_dim(t, p->m.extent), rows, &p->mb);
   return tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
                    tile_dim(t, p->n.extent), p->nc, &p->nb);
 }
@@ -148,4 +149,24 @@ void contraction_finish(product_t *p, kir_block_t *block, kir_expr_t *sum,
     store_escaping(p, block, k, v, store, user);
     tile_set_element(t, out, stored(t, out, v));
   }
+}
+
+static void put_element(product_t *p, kir_block_t *block, kir_buffer_t *b,
+                        uint32_t count, kir_expr_t *const *subs,
+                        kir_expr_t *v, void *user) {
+  (void)user;
+  tile_store(p->t, block, b, count, subs, v);
+}
+
+void contraction_put(product_t *p, kir_block_t *lanes, kir_expr_t *sum) {
+  contraction_finish(p, lanes, sum, put_element, NULL);
+}
+
+void contraction_set_place(product_t *p, kir_expr_t *i, kir_expr_t *j) {
+  tile_t *t = p->t;
+  if (p->m.count > 0) {
+    kir_expr_t *row = kir_add(t->arena, p->mb, kir_add(t->arena, p->ib, i));
+    tile_set_index(t, p->m.flat, row);
+  }
+  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, j));
 }

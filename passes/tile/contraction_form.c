@@ -143,6 +143,88 @@ bool contraction_analyse(product_t *p) {
 
 /* ---- sizes -------------------------------------------------------------- */
 
+enum {
+  LEAST_BLOCKS = 8,       /* a few for every thread of a small machine */
+  LEAST_COLUMNS = 128,    /* of a block, or too much of a is copied */
+  MOST_ROWS = 1024,       /* of a block: bounds its tile of sums */
+  DYNAMIC_PIECES = 3,     /* of mc rows, in a block of a dynamic number */
+  THIN_COLUMNS = 64,
+};
+/* multiply-adds of a block that are worth a thread's attention */
+static const int64_t least_work = 1 << 21;
+
+static int64_t round_up(int64_t v, int64_t to) {
+  return (v + to - 1) / to * to;
+}
+
+/* Rows that divide all there are, not many more than the target's; 0: none.
+ * Rows of all blocks are then a number known now. */
+static int64_t even_rows(const product_t *p, int64_t m) {
+  int64_t most = p->t->target->mc + p->mr;
+  if (m <= most) return m;
+  for (int64_t rows = most; rows > most / 2; rows--) {
+    if (m % rows == 0) return rows;
+  }
+  return 0;
+}
+
+/* The next larger number of blocks that m rows are shared out to, by whole
+ * pieces of mc; 0: none. */
+static int64_t more_blocks(const product_t *p, int64_t m, int64_t blocks) {
+  int64_t pieces = (m + p->mc - 1) / p->mc;
+  for (int64_t b = blocks + 1; b <= pieces; b++) {
+    if (!p->is_even || pieces % b == 0) return b;
+  }
+  return 0;
+}
+
+static int64_t block_rows(const product_t *p, int64_t m, int64_t blocks) {
+  int64_t pieces = (m + p->mc - 1) / p->mc;
+  return (pieces + blocks - 1) / blocks * p->mc;
+}
+
+/* Blocks as large as may be, since what is packed serves all of one; but
+ * enough of them, if there is enough to do. */
+static void choose_block(product_t *p, int64_t m, int64_t n, int64_t k) {
+  int64_t batch = 1, row_blocks = 1, column_blocks = 1, size;
+  for (uint32_t i = 0; i < p->batch.count; i++) {
+    int64_t extent = contraction_upper(p->batch.members[i]->extent);
+    if (__builtin_mul_overflow(batch, extent, &batch)) batch = INT64_MAX;
+  }
+  while (block_rows(p, m, row_blocks) > MOST_ROWS) {
+    row_blocks = more_blocks(p, m, row_blocks);
+  }
+  column_blocks = (n + p->nc - 1) / p->nc;
+  for (;;) {
+    p->bm = block_rows(p, m, row_blocks);
+    p->nc = round_up((n + column_blocks - 1) / column_blocks, p->nr);
+    if (batch >= LEAST_BLOCKS / (row_blocks * column_blocks)) return;
+    if (!__builtin_mul_overflow(p->bm, p->nc, &size) &&
+        !__builtin_mul_overflow(size, k, &size) && size < 2 * least_work) {
+      return;
+    }
+    int64_t more = more_blocks(p, m, row_blocks);
+    if (more > 0 && p->bm >= p->nc) {
+      row_blocks = more;
+    } else if (p->nc >= 2 * LEAST_COLUMNS) {
+      column_blocks++;
+    } else if (more > 0) {
+      row_blocks = more;
+    } else {
+      return;
+    }
+  }
+}
+
+/* A few rows, weights along the depth: registers hold a square of weights
+ * and all sums. */
+static bool suits_thin(product_t *p, int64_t m, int64_t n, int64_t k) {
+  int64_t size = contraction_turn_lanes(p), rows;
+  int64_t left = p->t->target->registers - size - 2;
+  return ix_is_const(p->m.extent, &rows) && rows == m && m > 0 && m <= left &&
+         n >= size && k >= size && contraction_turns(p);
+}
+
 /* Tile sizes of the target, no larger than what there is. */
 void contraction_choose_sizes(product_t *p) {
   const ir_target_t *target = p->t->target;
@@ -152,21 +234,34 @@ void contraction_choose_sizes(product_t *p) {
   p->mc = target->mc;
   p->nc = target->nc;
   p->kc = is_wide ? target->kc / 2 : target->kc;
-  int64_t m = contraction_upper(p->m.extent);
+  int64_t m = contraction_upper(p->m.extent), rows;
   int64_t n = contraction_upper(p->n.extent);
   int64_t k = contraction_upper(p->k.extent);
-  if (m < p->mc) p->mc = m;
-  while (p->nc - p->nr >= n) p->nc -= p->nr;
-  if (k < p->kc) p->kc = (k + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
-  p->is_shallow = k <= p->kc;
-  if (p->mr > m) p->mr = m;
-  /* few rows, of a number known now: groups of one size, if there is one
-   * that is nearly as large */
-  int64_t rows;
-  if (!ix_is_const(p->m.extent, &rows) || rows > target->mc) return;
-  for (int64_t size = p->mr; size > 1 && size * 2 > target->mr; size--) {
-    if (rows % size != 0) continue;
-    p->mr = size;
-    break;
+  if (suits_thin(p, m, n, k)) {
+    p->is_thin = true;
+    p->nc = n < THIN_COLUMNS ? n : THIN_COLUMNS;
+    p->bm = p->mc = m;
+    return;
   }
+  if (k < p->kc) p->kc = round_up(k, TILE_LANES);
+  p->is_shallow = k <= p->kc;
+  if (!p->is_shallow && k < INT64_MAX / 2) {
+    int64_t blocks = (k + p->kc - 1) / p->kc;
+    p->kc = round_up((k + blocks - 1) / blocks, TILE_LANES);
+  }
+  if (p->mr > m) p->mr = m;
+  bool is_known = ix_is_const(p->m.extent, &rows) && rows > 0;
+  int64_t even = is_known ? even_rows(p, m) : 0;
+  p->is_even = even > 0;
+  if (p->is_even) p->mc = even;
+  if (m < p->mc) p->mc = m;
+  /* of rows that are not known only as many as there surely are blocks for */
+  if (!is_known && m > DYNAMIC_PIECES * p->mc) m = DYNAMIC_PIECES * p->mc;
+  p->bm = block_rows(p, m, 1);
+  if (n >= INT64_MAX / 2) {
+    p->nc = 8 * p->nr;
+    return;
+  }
+  if (p->nc > n) p->nc = round_up(n, p->nr);
+  choose_block(p, m, n, k);
 }

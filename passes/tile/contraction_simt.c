@@ -426,7 +426,7 @@ void contraction_build_simt(product_t *p) {
   s.v = 16 / (int64_t)td_dtype_bytes(p->type);
   p->mc = h->warps_m * h->lanes_m * h->rows;
   p->nc = h->warps_n * h->lanes_n * h->columns;
-  kir_block_t *block = contraction_grid(p, &t->kernel->body);
+  kir_block_t *block = contraction_grid(p, &t->kernel->body, p->mc);
   set_operand(&s, &s.a, p->a, &p->m, p->mb, p->mc);
   set_operand(&s, &s.b, p->b, &p->n, p->nb, p->nc);
   describe(&s);

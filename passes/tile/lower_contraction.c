@@ -5,104 +5,23 @@
  *
  * where m, n and k may each be several indices (flatten.h); n holds the last
  * index of the output, so that lanes run along its rows.  One block
- * iteration makes a tile of mc x nc:
+ * iteration makes bm x nc:
  *
  *   for each kc of the depth:
- *     pack b into panels [nc / nr][kc][nr], zeros past the edge
- *     copy a into rows [mc][kc]
- *     for each panel, for each mr rows: mr x nr accumulators in registers,
- *       taken from and put back to the tile, fma over kc
- *   epilogue over the tile, row by row
+ *     pack b into panels [nc / nr][kc][nr]
+ *     for each mc rows:
+ *       copy a into rows [mc][kc]
+ *       for each panel, for each mr rows: mr x nr accumulators in registers,
+ *         taken from and put back to the tile, fma over kc
+ *       behind the last depth: epilogue over these mc rows of the tile
  *
- * Packing evaluates the operands as they are, so widening, gathers and fused
- * producers cost no pass of their own.  Every accumulator adds its products
- * in index order (plan SERIAL): neither the tile nor the number of rows
- * changes a bit. */
+ * Sums that nothing follows go from registers to memory.  Packing evaluates
+ * the operands as they are, so widening, gathers and fused producers cost no
+ * pass of their own.  Every accumulator adds its products in index order
+ * (plan SERIAL): neither the tile nor the number of rows changes a bit. */
 #include "passes/tile/contraction.h"
 
 #include "ir/expr.h"
-
-/* ---- packing ------------------------------------------------------------ */
-
-static kir_expr_t *at_least_mask(tile_t *t, kir_expr_t *i, kir_expr_t *end) {
-  return tile_less(t, i, end);
-}
-
-/* Loop in steps of TILE_LANES from 0 to `count` (of at most `limit`), lanes
- * masked at the end; *out_at is the lane's position. */
-static kir_block_t *lane_steps(tile_t *t, kir_block_t *block, const char *name,
-                               kir_expr_t *count, kir_expr_t **out_at) {
-  kir_expr_t *base, *lane;
-  kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, name,
-                                tile_int(t, 0), count, TILE_LANES, &base);
-  kir_block_t *inner = tile_lanes(t, body, NULL, &lane);
-  *out_at = kir_add(t->arena, base, lane);
-  td_vec_last(body)->mask = at_least_mask(t, *out_at, count);
-  return inner;
-}
-
-
-/* b into panels, lanes along n: one row of nr elements for each k. */
-static void pack_by_columns(product_t *p, kir_block_t *block,
-                            kir_expr_t *panel) {
-  tile_t *t = p->t;
-  kir_expr_t *k, *j;
-  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
-                                 tile_int(t, 0), p->kh, 1, &k);
-  kir_block_t *lanes = tile_lanes_of(t, depth, p->nr, &j);
-  kir_expr_t *column = kir_add(
-      t->arena, kir_mul(t->arena, panel, tile_int(t, p->nr)), j);
-  kir_expr_t *n = kir_add(t->arena, p->nb, column);
-  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
-  tile_set_index(t, p->n.flat, n);
-  kir_expr_t *inside = tile_less(t, column, p->nh);
-  kir_expr_t *v = kir_op(
-      t->arena, KIR_X_SELECT, p->type, 3,
-      (kir_expr_t *[]){inside, tile_expr(t, p->b), contraction_zero(p)});
-  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j}, v);
-}
-
-/* b into panels, lanes along k: one column at a time. */
-static void pack_by_depth(product_t *p, kir_block_t *block,
-                          kir_expr_t *panel) {
-  tile_t *t = p->t;
-  kir_expr_t *j, *k;
-  kir_block_t *columns = tile_loop(t, block, KIR_LOOP_SERIAL, "j",
-                                   tile_int(t, 0), tile_int(t, p->nr), 1, &j);
-  kir_expr_t *column = kir_add(
-      t->arena, kir_mul(t->arena, panel, tile_int(t, p->nr)), j);
-  kir_stmt_t *inside =
-      tile_push(t, columns, tile_if(t, tile_less(t, column, p->nh)));
-  kir_block_t *lanes = lane_steps(t, &inside->body, "k", p->kh, &k);
-  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, column));
-  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
-  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j},
-             tile_expr(t, p->b));
-  lanes = lane_steps(t, &inside->orelse, "k", p->kh, &k);
-  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j},
-             contraction_zero(p));
-}
-
-static void copy_rows(product_t *p, kir_block_t *block) {
-  tile_t *t = p->t;
-  kir_expr_t *i, *k;
-  bool by_rows = p->m.count > 0 && !contraction_runs_along(p, p->a, &p->k) &&
-                 contraction_runs_along(p, p->a, &p->m);
-  kir_block_t *lanes;
-  if (by_rows) {
-    kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
-                                   tile_int(t, 0), p->kh, 1, &k);
-    lanes = lane_steps(t, depth, "i", p->mh, &i);
-  } else {
-    kir_block_t *rows = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
-                                  tile_int(t, 0), p->mh, 1, &i);
-    lanes = lane_steps(t, rows, "k", p->kh, &k);
-  }
-  tile_set_index(t, p->m.flat, kir_add(t->arena, p->mb, i));
-  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
-  tile_store(t, lanes, p->rows, 2, (kir_expr_t *[]){i, k},
-             tile_expr(t, p->a));
-}
 
 /* ---- the micro-kernel --------------------------------------------------- */
 
@@ -113,6 +32,68 @@ static kir_block_t *each_accumulator(product_t *p, kir_block_t *block,
   kir_block_t *unrolled = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
                                     tile_int(t, 0), tile_int(t, rows), 1, r);
   return tile_lanes_of(t, unrolled, p->nr, j);
+}
+
+/* The tile has all rows of the block, or those at work if one depth block is
+ * all there is. */
+static kir_expr_t *tile_row(product_t *p, kir_expr_t *i) {
+  return p->is_shallow ? i : kir_add(p->t->arena, p->ib, i);
+}
+
+/* This is the last depth block. */
+static kir_expr_t *is_last(product_t *p) {
+  tile_t *t = p->t;
+  kir_expr_t *end = kir_add(t->arena, p->kb, tile_int(t, p->kc));
+  return tile_op2(t, KIR_X_GE, TDSL_DTYPE_BOOL, end,
+                  tile_dim(t, p->k.extent));
+}
+
+static kir_expr_t *sum_of(product_t *p, kir_buffer_t *acc, kir_expr_t *r,
+                          kir_expr_t *j) {
+  return kir_load(p->t->arena, acc, 2, (kir_expr_t *[]){r, j});
+}
+
+/* Sums of one panel to where the result is. */
+static void put_direct(product_t *p, kir_block_t *block, int64_t rows,
+                       kir_buffer_t *acc, kir_expr_t *i0, kir_expr_t *base,
+                       bool is_whole) {
+  tile_t *t = p->t;
+  kir_expr_t *r, *j;
+  kir_block_t *lanes = each_accumulator(p, block, rows, &r, &j);
+  kir_expr_t *column = kir_add(t->arena, base, j);
+  if (!is_whole) {
+    td_vec_last(&td_vec_last(block)->body)->mask =
+        tile_less(t, column, p->nh);
+  }
+  contraction_set_place(p, kir_add(t->arena, i0, r), column);
+  contraction_put(p, lanes, sum_of(p, acc, r, j));
+}
+
+static void put_whole_or_ragged(product_t *p, kir_block_t *block,
+                                int64_t rows, kir_buffer_t *acc,
+                                kir_expr_t *i0, kir_expr_t *base) {
+  tile_t *t = p->t;
+  int64_t n;
+  if (ix_is_const(p->n.extent, &n) && n % p->nr == 0) {
+    put_direct(p, block, rows, acc, i0, base, true);
+    return;
+  }
+  kir_expr_t *end = kir_add(t->arena, base, tile_int(t, p->nr));
+  kir_stmt_t *choice = tile_push(
+      t, block,
+      tile_if(t, tile_op2(t, KIR_X_LE, TDSL_DTYPE_BOOL, end, p->nh)));
+  put_direct(p, &choice->body, rows, acc, i0, base, true);
+  put_direct(p, &choice->orelse, rows, acc, i0, base, false);
+}
+
+static void put_tile(product_t *p, kir_block_t *block, int64_t rows,
+                     kir_buffer_t *acc, kir_expr_t *i0, kir_expr_t *base) {
+  tile_t *t = p->t;
+  kir_expr_t *r, *j;
+  kir_block_t *lanes = each_accumulator(p, block, rows, &r, &j);
+  kir_expr_t *to[2] = {tile_row(p, kir_add(t->arena, i0, r)),
+                       kir_add(t->arena, base, j)};
+  tile_store(t, lanes, p->tile, 2, to, sum_of(p, acc, r, j));
 }
 
 /* `rows` rows from i0 on, of one panel. */
@@ -132,7 +113,7 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
     kir_stmt_t *begin = tile_push(t, block, tile_if(t, is_first));
     first = &begin->body;
     body = each_accumulator(p, &begin->orelse, rows, &r, &j);
-    kir_expr_t *at[2] = {kir_add(t->arena, i0, r),
+    kir_expr_t *at[2] = {tile_row(p, kir_add(t->arena, i0, r)),
                          kir_add(t->arena, base, j)};
     tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
                kir_load(t->arena, p->tile, 2, at));
@@ -144,143 +125,180 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
   body = each_accumulator(p, depth, rows, &r, &j);
   kir_expr_t *row[2] = {kir_add(t->arena, i0, r), k};
   kir_expr_t *column[3] = {panel, k, j};
-  kir_expr_t *regs[2] = {r, j};
   kir_expr_t *factors[3] = {kir_load(t->arena, p->rows, 2, row),
                             kir_load(t->arena, p->panels, 3, column),
-                            kir_load(t->arena, acc, 2, regs)};
-  tile_store(t, body, acc, 2, regs,
+                            sum_of(p, acc, r, j)};
+  tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
              kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
-  body = each_accumulator(p, block, rows, &r, &j);
-  kir_expr_t *to[2] = {kir_add(t->arena, i0, r), kir_add(t->arena, base, j)};
-  tile_store(t, body, p->tile, 2, to,
-             kir_load(t->arena, acc, 2, (kir_expr_t *[]){r, j}));
+  if (!p->is_direct) {
+    put_tile(p, block, rows, acc, i0, base);
+  } else if (p->is_shallow) {
+    put_whole_or_ragged(p, block, rows, acc, i0, base);
+  } else {
+    kir_stmt_t *choice = tile_push(t, block, tile_if(t, is_last(p)));
+    put_whole_or_ragged(p, &choice->body, rows, acc, i0, base);
+    put_tile(p, &choice->orelse, rows, acc, i0, base);
+  }
 }
 
 /* The end of as many groups of `rows` rows as there are behind `from`. */
 static kir_expr_t *whole_rows(product_t *p, kir_expr_t *from, int64_t rows) {
   tile_t *t = p->t;
-  if (p->mh->op == KIR_X_CONST && from->op == KIR_X_CONST) {
-    return tile_int(t, p->mh->u.i64 - (p->mh->u.i64 - from->u.i64) % rows);
-  }
   kir_expr_t *rest = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, from);
   kir_expr_t *over =
       tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, rest, tile_int(t, rows));
   return tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, over);
 }
 
-/* All rows of a panel: as many as fit at a time, then fewer. */
+static void some_rows(product_t *p, kir_block_t *block, kir_expr_t *panel,
+                      kir_expr_t *from, kir_expr_t *to, int64_t rows) {
+  kir_expr_t *i0;
+  kir_block_t *body = tile_loop(p->t, block, KIR_LOOP_SERIAL, "i", from, to,
+                                rows, &i0);
+  micro_kernel(p, body, rows, i0, panel);
+}
+
+/* All rows of a panel. A number known now is shared out evenly, so that no
+ * group is much smaller than the others; else as many as fit at a time, then
+ * fewer. */
 static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
   tile_t *t = p->t;
-  int64_t sizes[3] = {p->mr, 4, 1};
-  int64_t most = contraction_upper(p->m.extent);
   kir_expr_t *from = tile_int(t, 0);
-  int64_t last = INT64_MAX;
+  if (p->mh->op == KIR_X_CONST) {
+    int64_t all = p->mh->u.i64, groups = (all + p->mr - 1) / p->mr;
+    int64_t rows = all / groups, larger = all % groups;
+    kir_expr_t *to = tile_int(t, larger * (rows + 1));
+    if (larger > 0) some_rows(p, block, panel, from, to, rows + 1);
+    if (larger < groups) some_rows(p, block, panel, to, p->mh, rows);
+    return;
+  }
+  int64_t sizes[3] = {p->mr, 4, 1};
+  int64_t most = contraction_upper(p->m.extent), last = INT64_MAX;
   for (int s = 0; s < 3; s++) {
     int64_t rows = sizes[s];
     if (rows >= last || rows > most) continue;
     last = rows;
     kir_expr_t *to = rows == 1 ? p->mh : whole_rows(p, from, rows);
-    if (to->op == KIR_X_CONST && from->op == KIR_X_CONST &&
-        to->u.i64 == from->u.i64) {
-      continue;
-    }
-    kir_expr_t *i0;
-    kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "i", from, to,
-                                  rows, &i0);
-    micro_kernel(p, body, rows, i0, panel);
+    some_rows(p, block, panel, from, to, rows);
     from = to;
   }
 }
 
 /* ---- the epilogue ------------------------------------------------------- */
 
-static void put_element(product_t *p, kir_block_t *block, kir_buffer_t *b,
-                        uint32_t count, kir_expr_t *const *subs,
-                        kir_expr_t *v, void *user) {
-  (void)user;
-  tile_store(p->t, block, b, count, subs, v);
-}
-
-static void epilogue(product_t *p, kir_block_t *block) {
+/* Over mh rows; `sum` NULL: from the tile. */
+static void epilogue(product_t *p, kir_block_t *block, kir_expr_t *sum) {
   tile_t *t = p->t;
   kir_expr_t *i, *j;
   kir_block_t *rows = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
                                 tile_int(t, 0), p->mh, 1, &i);
-  kir_block_t *lanes = lane_steps(t, rows, "j", p->nh, &j);
-  if (p->m.count > 0) {
-    tile_set_index(t, p->m.flat, kir_add(t->arena, p->mb, i));
+  kir_block_t *lanes = contraction_lane_steps(t, rows, "j", p->nh, &j);
+  contraction_set_place(p, i, j);
+  if (sum == NULL) {
+    kir_expr_t *at[2] = {tile_row(p, i), j};
+    sum = kir_load(t->arena, p->tile, 2, at);
+    sum->is_safe = true; /* scratch is as wide as the lanes */
   }
-  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, j));
-  kir_expr_t *v =
-      kir_load(t->arena, p->tile, 2, (kir_expr_t *[]){i, j});
-  v->is_safe = true; /* scratch is as wide as the lanes */
-  contraction_finish(p, lanes, v, put_element, NULL);
+  contraction_put(p, lanes, sum);
 }
 
 /* ---- the kernel --------------------------------------------------------- */
 
+/* mc rows of the block after the other; sets ib and mh. */
+static kir_block_t *each_rows(product_t *p, kir_block_t *block,
+                              kir_expr_t *bh) {
+  tile_t *t = p->t;
+  if (p->bm == p->mc) {
+    p->ib = tile_int(t, 0);
+    p->mh = bh;
+    return block;
+  }
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "ib", tile_int(t, 0), bh,
+                    p->mc, &p->ib);
+  kir_expr_t *left = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, bh, p->ib);
+  p->mh = p->is_even
+              ? tile_int(t, p->mc)
+              : contraction_name(p, block, "mh",
+                                 tile_min(t, left, tile_int(t, p->mc)));
+  return block;
+}
+
 /* A sum over nothing is zero: no depth block will say so. */
-static void clear_if_empty(product_t *p, kir_block_t *block) {
+static void clear_if_empty(product_t *p, kir_block_t *block, kir_expr_t *bh) {
   tile_t *t = p->t;
   int64_t depth;
   if (ix_is_const(p->k.extent, &depth) && depth > 0) return;
   kir_expr_t *none = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL,
                               tile_dim(t, p->k.extent), tile_int(t, 0));
   kir_stmt_t *empty = tile_push(t, block, tile_if(t, none));
-  kir_expr_t *i, *j;
-  kir_block_t *rows = tile_loop(t, &empty->body, KIR_LOOP_SERIAL, "i",
-                                tile_int(t, 0), p->mh, 1, &i);
-  kir_block_t *lanes = lane_steps(t, rows, "j", p->nh, &j);
-  tile_store(t, lanes, p->tile, 2, (kir_expr_t *[]){i, j}, contraction_zero(p));
+  p->ib = tile_int(t, 0);
+  p->mh = bh;
+  epilogue(p, &empty->body, contraction_zero(p));
 }
 
-static void build(product_t *p) {
+static void alloc_scratch(product_t *p, kir_block_t *block) {
   tile_t *t = p->t;
   ix_pool_t *pool = t->module->pool;
-  kir_block_t *block = &t->kernel->body;
-  block = contraction_grid(p, block);
   const ix_poly_t *panel_dims[3] = {ix_const(pool, p->nc / p->nr),
-                                    ix_const(pool, p->kc),
+                                    ix_const(pool, p->kc + 1),
                                     ix_const(pool, p->nr)};
   /* rows apart by a few more than kc, so that equal columns of several rows
    * do not compete for one cache set */
   const ix_poly_t *row_dims[2] = {ix_const(pool, p->mc),
                                   ix_const(pool, p->kc + TILE_LANES)};
   /* the epilogue's lanes may reach past the last column */
-  const ix_poly_t *tile_dims[2] = {ix_const(pool, p->mc),
+  int64_t rows = p->is_shallow ? p->mc : p->bm;
+  const ix_poly_t *tile_dims[2] = {ix_const(pool, rows),
                                    ix_const(pool, p->nc + TILE_LANES)};
   p->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
                          panel_dims);
   p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
+  if (p->is_direct && p->is_shallow) return;
   p->tile = tile_alloc(t, block, "tile", p->type, KIR_LOCAL, 2, tile_dims);
-  p->mh = contraction_name(p, block, "mh",
-                           contraction_part(p, p->mb, p->m.extent, p->mc));
-  p->nh = contraction_name(p, block, "nh",
-                           contraction_part(p, p->nb, p->n.extent, p->nc));
+}
+
+/* What is there of `size` from one of its multiples on. */
+static kir_expr_t *part_of(product_t *p, kir_block_t *block, const char *name,
+                           kir_expr_t *from, const ix_poly_t *extent,
+                           int64_t size) {
+  int64_t all;
+  if (ix_is_const(extent, &all) && all % size == 0) {
+    return tile_int(p->t, all < size ? all : size);
+  }
+  return contraction_name(p, block, name,
+                          contraction_part(p, from, extent, size));
+}
+
+static void build(product_t *p) {
+  tile_t *t = p->t;
+  kir_block_t *block = contraction_grid(p, &t->kernel->body, p->bm);
+  alloc_scratch(p, block);
+  kir_expr_t *bh = part_of(p, block, "bh", p->mb, p->m.extent, p->bm);
+  p->nh = part_of(p, block, "nh", p->nb, p->n.extent, p->nc);
   kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, p->nr - 1));
-  kir_expr_t *panel_count = contraction_name(
-      p, block, "np",
-      tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up, tile_int(t, p->nr)));
-  clear_if_empty(p, block);
+  kir_expr_t *panel_count =
+      p->nh->op == KIR_X_CONST
+          ? tile_int(t, (p->nh->u.i64 + p->nr - 1) / p->nr)
+          : contraction_name(p, block, "np",
+                             tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up,
+                                      tile_int(t, p->nr)));
+  clear_if_empty(p, block, bh);
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "kb",
                                  tile_int(t, 0), tile_dim(t, p->k.extent),
                                  p->kc, &p->kb);
-  p->kh = contraction_name(p, depth, "kh",
-                           contraction_part(p, p->kb, p->k.extent, p->kc));
+  p->kh = part_of(p, depth, "kh", p->kb, p->k.extent, p->kc);
+  contraction_pack_b(p, depth);
+  kir_block_t *rows = each_rows(p, depth, bh);
+  contraction_copy_a(p, rows);
   kir_expr_t *panel;
-  kir_block_t *packing = tile_loop(t, depth, KIR_LOOP_SERIAL, "p",
-                                   tile_int(t, 0), panel_count, 1, &panel);
-  if (contraction_runs_along(p, p->b, &p->k) &&
-      !contraction_runs_along(p, p->b, &p->n)) {
-    pack_by_depth(p, packing, panel);
-  } else {
-    pack_by_columns(p, packing, panel);
-  }
-  copy_rows(p, depth);
-  kir_block_t *panels = tile_loop(t, depth, KIR_LOOP_SERIAL, "p",
+  kir_block_t *panels = tile_loop(t, rows, KIR_LOOP_SERIAL, "p",
                                   tile_int(t, 0), panel_count, 1, &panel);
   sweep_rows(p, panels, panel);
-  epilogue(p, block);
+  if (p->is_direct) return;
+  if (!p->is_shallow) {
+    rows = &tile_push(t, rows, tile_if(t, is_last(p)))->body;
+  }
+  epilogue(p, rows, NULL);
 }
 
 static void describe(product_t *p) {
@@ -289,12 +307,29 @@ static void describe(product_t *p) {
   tile_note(t, "rows %s, columns %s, depth %s",
             ix_text(t->arena, p->m.extent), ix_text(t->arena, p->n.extent),
             ix_text(t->arena, p->k.extent));
-  tile_note(t,
-            "a block makes %lld x %lld, %lld of the depth at a time; %lld x "
-            "%lld stay in registers (row of %s, or all there is)",
-            (long long)p->mc, (long long)p->nc, (long long)p->kc,
-            (long long)p->mr, (long long)p->nr, t->target->name);
+  if (p->is_thin) {
+    tile_note(t,
+              "few rows: a block makes %lld columns, %lld at a time; squares "
+              "of weights are turned in registers and never stored",
+              (long long)p->nc, (long long)contraction_turn_lanes(p));
+  } else {
+    tile_note(t,
+              "a block makes %lld x %lld, %lld rows and %lld of the depth at "
+              "a time; %lld x %lld stay in registers (row of %s, or all "
+              "there is)",
+              (long long)p->bm, (long long)p->nc, (long long)p->mc,
+              (long long)p->kc, (long long)p->mr, (long long)p->nr,
+              t->target->name);
+  }
   tile_note(t, "each sum adds its products left to right, with one rounding");
+}
+
+/* One value as it is, at the indices themselves. */
+static bool can_be_direct(const product_t *p) {
+  const tile_t *t = p->t;
+  return t->node_count == 1 && !p->has_guard &&
+         p->node->outs[0]->dtype == p->type && p->m.count <= 1 &&
+         p->n.count == 1;
 }
 
 bool tile_lower_contraction(tile_t *t) {
@@ -308,7 +343,7 @@ bool tile_lower_contraction(tile_t *t) {
   p.type = p.node->body->type;
   if (!contraction_analyse(&p)) return false;
   bool is_simt = t->target->warp > 0;
-  if (!is_simt) contraction_choose_sizes(&p);
+  p.is_direct = can_be_direct(&p);
   flat_finish(t, &p.m, "m");
   flat_finish(t, &p.n, "n");
   flat_finish(t, &p.k, "k");
@@ -320,7 +355,9 @@ bool tile_lower_contraction(tile_t *t) {
     contraction_build_simt(&p);
     return true;
   }
+  contraction_choose_sizes(&p);
   describe(&p);
-  build(&p);
+  if (p.is_thin) contraction_build_thin(&p);
+  else build(&p);
   return true;
 }

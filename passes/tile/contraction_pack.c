@@ -1,0 +1,206 @@
+/* contraction_pack.c: operands of a matrix product made ready for the
+ * micro-kernel: evaluated once, in the order in which they are read.
+ *
+ *   panels [nc / nr][kc + 1][nr]   columns of b; past the last one anything,
+ *                                  for what they add to is never stored
+ *   rows   [mc][kc + 16]           of a
+ *
+ * Where the depth of b lies along memory, squares of it are loaded by rows
+ * and turned in registers.  kc + 1: panels are then not a power of two apart,
+ * so that one depth of several panels does not compete for one cache set. */
+#include "passes/tile/contraction.h"
+
+kir_block_t *contraction_lane_steps(tile_t *t, kir_block_t *block,
+                                    const char *name, kir_expr_t *count,
+                                    kir_expr_t **out_at) {
+  kir_expr_t *base, *lane;
+  kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, name,
+                                tile_int(t, 0), count, TILE_LANES, &base);
+  kir_block_t *inner = tile_lanes(t, body, NULL, &lane);
+  *out_at = kir_add(t->arena, base, lane);
+  bool is_whole =
+      count->op == KIR_X_CONST && count->u.i64 % TILE_LANES == 0;
+  if (!is_whole) td_vec_last(body)->mask = tile_less(t, *out_at, count);
+  return inner;
+}
+
+/* ---- b by columns -------------------------------------------------------- */
+
+/* nr elements of one depth, lanes along the columns. */
+static void pack_row(product_t *p, kir_block_t *block, kir_expr_t *panel,
+                     kir_expr_t *k, bool is_whole) {
+  tile_t *t = p->t;
+  kir_expr_t *j;
+  kir_block_t *lanes = tile_lanes_of(t, block, p->nr, &j);
+  kir_expr_t *column = kir_add(
+      t->arena, kir_mul(t->arena, panel, tile_int(t, p->nr)), j);
+  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, column));
+  kir_expr_t *v = tile_expr(t, p->b);
+  if (!is_whole) {
+    kir_expr_t *arms[3] = {tile_less(t, column, p->nh), v,
+                           contraction_zero(p)};
+    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3, arms);
+  }
+  tile_store(t, lanes, p->panels, 3, (kir_expr_t *[]){panel, k, j}, v);
+}
+
+/* One depth of all panels after the other: b is read along its rows. */
+static void pack_by_columns(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  kir_expr_t *k, *panel;
+  kir_expr_t *nr = tile_int(t, p->nr);
+  int64_t whole = p->nh->op == KIR_X_CONST ? p->nh->u.i64 / p->nr : -1;
+  kir_expr_t *full =
+      whole >= 0 ? tile_int(t, whole)
+                 : contraction_name(p, block, "full",
+                                    tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64,
+                                             p->nh, nr));
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
+                                 tile_int(t, 0), p->kh, 1, &k);
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
+  if (whole != 0) {
+    kir_block_t *each = tile_loop(t, depth, KIR_LOOP_SERIAL, "p",
+                                  tile_int(t, 0), full, 1, &panel);
+    pack_row(p, each, panel, k, true);
+  }
+  if (whole >= 0 && whole * p->nr == p->nh->u.i64) return;
+  if (whole >= 0) {
+    pack_row(p, depth, full, k, false);
+    return;
+  }
+  kir_expr_t *rest = tile_less(t, kir_mul(t->arena, full, nr), p->nh);
+  kir_stmt_t *ragged = tile_push(t, depth, tile_if(t, rest));
+  pack_row(p, &ragged->body, full, k, false);
+}
+
+/* ---- b by squares -------------------------------------------------------- */
+
+int64_t contraction_turn_lanes(const product_t *p) {
+  int64_t lanes = p->t->target->lanes;
+  return p->type == TDSL_DTYPE_F64 ? lanes / 2 : lanes;
+}
+
+bool contraction_turns(product_t *p) {
+  return contraction_runs_along(p, p->b, &p->k) &&
+         !contraction_runs_along(p, p->b, &p->n);
+}
+
+void contraction_turn(product_t *p, kir_block_t *block, kir_buffer_t *turned,
+                      kir_expr_t *column, kir_expr_t *k, kir_expr_t *kh) {
+  tile_t *t = p->t;
+  int64_t size = contraction_turn_lanes(p);
+  kir_expr_t *r, *l;
+  kir_block_t *rows = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
+                                tile_int(t, 0), tile_int(t, size), 1, &r);
+  kir_expr_t *n = kir_add(t->arena, column, r);
+  int64_t width = p->is_thin ? size : p->nr;
+  bool is_inside = p->nh->op == KIR_X_CONST && p->nh->u.i64 % width == 0;
+  if (!is_inside) {
+    /* past the end the last column again */
+    kir_expr_t *last = kir_add(t->arena, p->nh, tile_int(t, -1));
+    n = contraction_name(p, rows, "n", tile_min(t, n, last));
+  }
+  kir_block_t *lanes = tile_lanes_of(t, rows, size, &l);
+  kir_expr_t *depth = kir_add(t->arena, k, l);
+  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, n));
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, depth));
+  kir_expr_t *v = tile_expr(t, p->b);
+  if (kh != NULL) {
+    kir_expr_t *arms[3] = {tile_less(t, depth, kh), v, contraction_zero(p)};
+    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3, arms);
+  }
+  tile_store(t, lanes, turned, 2, (kir_expr_t *[]){r, l}, v);
+  kir_stmt_t *turn = TD_NEW(t->arena, kir_stmt_t);
+  turn->kind = KIR_TRANSPOSE;
+  turn->buffer = turned;
+  tile_push(t, block, turn);
+}
+
+static void pack_square(product_t *p, kir_block_t *block,
+                        kir_buffer_t *turned, kir_expr_t *panel,
+                        kir_expr_t *c, kir_expr_t *k, kir_expr_t *kh) {
+  tile_t *t = p->t;
+  int64_t size = contraction_turn_lanes(p);
+  kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
+  contraction_turn(p, block, turned, kir_add(t->arena, base, c), k, kh);
+  kir_expr_t *r, *j;
+  kir_block_t *rows = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
+                                tile_int(t, 0), tile_int(t, size), 1, &r);
+  kir_block_t *lanes = tile_lanes_of(t, rows, size, &j);
+  kir_expr_t *to[3] = {panel, kir_add(t->arena, k, r),
+                       kir_add(t->arena, c, j)};
+  tile_store(t, lanes, p->panels, 3, to,
+             kir_load(t->arena, turned, 2, (kir_expr_t *[]){r, j}));
+}
+
+/* Squares along the depth, then the next ones of the panel. A last one may
+ * reach past the depth, where panels have room. */
+static void pack_by_squares(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  ix_pool_t *pool = t->module->pool;
+  int64_t size = contraction_turn_lanes(p);
+  const ix_poly_t *dims[2] = {ix_const(pool, size), ix_const(pool, size)};
+  kir_expr_t *panel, *c, *k;
+  kir_expr_t *step = tile_int(t, size);
+  kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, p->nr - 1));
+  kir_expr_t *count = tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up,
+                               tile_int(t, p->nr));
+  if (p->nh->op == KIR_X_CONST) {
+    count = tile_int(t, (p->nh->u.i64 + p->nr - 1) / p->nr);
+  }
+  kir_block_t *panels = tile_loop(t, block, KIR_LOOP_SERIAL, "p",
+                                  tile_int(t, 0), count, 1, &panel);
+  kir_block_t *parts = tile_loop(t, panels, KIR_LOOP_SERIAL, "c",
+                                 tile_int(t, 0), tile_int(t, p->nr), size,
+                                 &c);
+  kir_buffer_t *turned =
+      tile_alloc(t, parts, "turned", p->type, KIR_REGISTER, 2, dims);
+  bool is_const = p->kh->op == KIR_X_CONST;
+  kir_expr_t *whole =
+      is_const ? tile_int(t, p->kh->u.i64 / size * size)
+               : tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->kh,
+                          tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, p->kh,
+                                   step));
+  if (!is_const) whole = contraction_name(p, parts, "whole", whole);
+  kir_block_t *depth = tile_loop(t, parts, KIR_LOOP_SERIAL, "k",
+                                 tile_int(t, 0), whole, size, &k);
+  pack_square(p, depth, turned, panel, c, k, NULL);
+  if (is_const && whole->u.i64 == p->kh->u.i64) return;
+  kir_block_t *rest = parts;
+  if (!is_const) {
+    rest = &tile_push(t, parts, tile_if(t, tile_less(t, whole, p->kh)))->body;
+  }
+  pack_square(p, rest, turned, panel, c, whole, p->kh);
+}
+
+void contraction_pack_b(product_t *p, kir_block_t *block) {
+  if (contraction_turns(p)) {
+    pack_by_squares(p, block);
+  } else {
+    pack_by_columns(p, block);
+  }
+}
+
+/* ---- a ------------------------------------------------------------------- */
+
+/* Lanes along the depth, or along the rows where those are neighbours. */
+void contraction_copy_a(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  kir_expr_t *i, *k;
+  bool by_rows = p->m.count > 0 && !contraction_runs_along(p, p->a, &p->k) &&
+                 contraction_runs_along(p, p->a, &p->m);
+  kir_block_t *lanes;
+  if (by_rows) {
+    kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
+                                   tile_int(t, 0), p->kh, 1, &k);
+    lanes = contraction_lane_steps(t, depth, "i", p->mh, &i);
+  } else {
+    kir_block_t *rows = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
+                                  tile_int(t, 0), p->mh, 1, &i);
+    lanes = contraction_lane_steps(t, rows, "k", p->kh, &k);
+  }
+  contraction_set_place(p, i, tile_int(t, 0));
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
+  tile_store(t, lanes, p->rows, 2, (kir_expr_t *[]){i, k},
+             tile_expr(t, p->a));
+}

@@ -1,0 +1,113 @@
+/* contraction_thin.c: a matrix product of a few rows whose other operand lies
+ * along the depth: y[m, n] = sum over k of x[m, k] * w[n, k].
+ *
+ * Weights are read once and from far away, so nothing may be done to them
+ * that costs more than a few instructions a vector: a square of them is
+ * loaded row by row, turned in registers, and used for all rows of x before
+ * the next one.  Lanes run over columns, and each sum adds its products left
+ * to right, as in the other form: the number of rows changes no bit. */
+#include "passes/tile/contraction.h"
+
+typedef struct thin {
+  product_t *p;
+  int64_t rows, size;
+  kir_buffer_t *acc, *turned;
+} thin_t;
+
+static kir_block_t *each_row(thin_t *s, kir_block_t *block, kir_expr_t **r,
+                             kir_expr_t **j) {
+  tile_t *t = s->p->t;
+  kir_block_t *rows = tile_loop(t, block, KIR_LOOP_UNROLL, "i",
+                                tile_int(t, 0), tile_int(t, s->rows), 1, r);
+  return tile_lanes_of(t, rows, s->size, j);
+}
+
+/* A square of weights for all rows: depths k .. k + count - 1, those below
+ * kh if there is one. */
+static void use_square(thin_t *s, kir_block_t *block, kir_expr_t *column,
+                       kir_expr_t *k, int64_t count, kir_expr_t *kh) {
+  product_t *p = s->p;
+  tile_t *t = p->t;
+  kir_expr_t *c, *i, *j;
+  contraction_turn(p, block, s->turned, column, k, kh);
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_UNROLL, "c",
+                                 tile_int(t, 0), tile_int(t, count), 1, &c);
+  kir_expr_t *at = kir_add(t->arena, k, c);
+  if (kh != NULL && kh->op != KIR_X_CONST) {
+    depth = &tile_push(t, depth, tile_if(t, tile_less(t, at, kh)))->body;
+  }
+  kir_block_t *lanes = each_row(s, depth, &i, &j);
+  contraction_set_place(p, i, tile_int(t, 0));
+  tile_set_index(t, p->k.flat, at);
+  kir_expr_t *sum = kir_load(t->arena, s->acc, 2, (kir_expr_t *[]){i, j});
+  kir_expr_t *factors[3] = {
+      tile_expr(t, p->a),
+      kir_load(t->arena, s->turned, 2, (kir_expr_t *[]){c, j}), sum};
+  tile_store(t, lanes, s->acc, 2, (kir_expr_t *[]){i, j},
+             kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
+}
+
+static void all_depths(thin_t *s, kir_block_t *block, kir_expr_t *column) {
+  product_t *p = s->p;
+  tile_t *t = p->t;
+  kir_expr_t *k, *depth = tile_dim(t, p->k.extent);
+  int64_t known;
+  bool is_known = ix_is_const(p->k.extent, &known);
+  kir_expr_t *whole =
+      is_known ? tile_int(t, known / s->size * s->size)
+               : tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, depth,
+                          tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, depth,
+                                   tile_int(t, s->size)));
+  if (!is_known) whole = contraction_name(p, block, "whole", whole);
+  kir_block_t *squares = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
+                                   tile_int(t, 0), whole, s->size, &k);
+  use_square(s, squares, column, k, s->size, NULL);
+  if (is_known && known % s->size == 0) return;
+  if (is_known) {
+    use_square(s, block, column, whole, known % s->size,
+               tile_int(t, known));
+    return;
+  }
+  kir_stmt_t *rest =
+      tile_push(t, block, tile_if(t, tile_less(t, whole, depth)));
+  use_square(s, &rest->body, column, whole, s->size - 1, depth);
+}
+
+static void put_rows(thin_t *s, kir_block_t *block, kir_expr_t *column) {
+  product_t *p = s->p;
+  tile_t *t = p->t;
+  kir_expr_t *i, *j;
+  kir_block_t *lanes = each_row(s, block, &i, &j);
+  kir_expr_t *n = kir_add(t->arena, column, j);
+  if (p->nh->op != KIR_X_CONST || p->nh->u.i64 % s->size != 0) {
+    td_vec_last(&td_vec_last(block)->body)->mask = tile_less(t, n, p->nh);
+  }
+  contraction_set_place(p, i, n);
+  contraction_put(p, lanes,
+                  kir_load(t->arena, s->acc, 2, (kir_expr_t *[]){i, j}));
+}
+
+void contraction_build_thin(product_t *p) {
+  tile_t *t = p->t;
+  ix_pool_t *pool = t->module->pool;
+  thin_t s = {.p = p, .rows = p->mc, .size = contraction_turn_lanes(p)};
+  kir_block_t *block = contraction_grid(p, &t->kernel->body, p->bm);
+  p->ib = p->kb = tile_int(t, 0);
+  p->nh = contraction_name(p, block, "nh",
+                           contraction_part(p, p->nb, p->n.extent, p->nc));
+  kir_expr_t *column, *i, *j;
+  kir_block_t *columns = tile_loop(t, block, KIR_LOOP_SERIAL, "j",
+                                   tile_int(t, 0), p->nh, s.size, &column);
+  const ix_poly_t *acc_dims[2] = {ix_const(pool, s.rows),
+                                  ix_const(pool, s.size)};
+  const ix_poly_t *square[2] = {ix_const(pool, s.size),
+                                ix_const(pool, s.size)};
+  s.acc = tile_alloc(t, columns, "acc", p->type, KIR_REGISTER, 2, acc_dims);
+  s.turned =
+      tile_alloc(t, columns, "turned", p->type, KIR_REGISTER, 2, square);
+  kir_block_t *lanes = each_row(&s, columns, &i, &j);
+  tile_store(t, lanes, s.acc, 2, (kir_expr_t *[]){i, j},
+             contraction_zero(p));
+  all_depths(&s, columns, column);
+  put_rows(&s, columns, column);
+}
