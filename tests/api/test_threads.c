@@ -140,7 +140,9 @@ static void *call(void *arg) {
       ok = status == TDSL_STATUS_OK || status == TDSL_STATUS_UNAVAILABLE;
     }
     float *x = tdsl_buffer_get_data(inputs[w]);
-    for (int64_t j = 0; j < shapes[w][1]; j++) x[j] = input(c->number, round, j);
+    for (int64_t j = 0; j < shapes[w][1]; j++) {
+      x[j] = input(c->number, round, j);
+    }
     ok = ok && tdsl_run_set_buffer(run, 0, g->weights[w], NULL) == 0 &&
          tdsl_run_set_buffer(run, 1, states[w], NULL) == 0 &&
          tdsl_run_set_buffer(run, 2, inputs[w], NULL) == 0 &&
