@@ -77,34 +77,62 @@ static kir_block_t *each_row(sweep_t *s, kir_block_t *block,
   return block;
 }
 
-/* Behind the last live element of a row, by its bound. */
-static kir_expr_t *row_end(sweep_t *s) {
+/* The rows of a tile, with or without their conditions. */
+static void sweep_rows(sweep_t *s, kir_block_t *block, kir_expr_t *from,
+                       kir_expr_t *count, const sweep_span_t *axis,
+                       bool is_full) {
   tile_t *t = s->t;
-  return kir_add(t->arena, tile_expr(t, s->limit),
-                 tile_int(t, 1 + s->limit_plus));
+  tir_node_t **nodes = t->nodes;
+  packed_t *packed = s->packed;
+  if (!is_full && s->masks.count > 0) t->nodes = s->masks.partial;
+  if (is_full) {
+    t->nodes = s->masks.full;
+    s->packed = TD_NEW_ARRAY(t->arena, packed_t, t->node_count);
+    for (uint32_t k = 0; k < t->node_count; k++) {
+      s->packed[k] = packed[k];
+      if (packed[k].node == NULL) continue;
+      s->packed[k].node = t->nodes[k];
+      s->packed[k].p.has_guard = t->nodes[k]->guard != NULL;
+    }
+  }
+  block = each_row(s, block, from, count);
+  if (!is_full && s->block_rows > 1) {
+    kir_expr_t *is_live = tile_sweep_judge(s, axis, NULL, false);
+    if (is_live != NULL) {
+      block = &tile_push(t, block, tile_if(t, is_live))->body;
+    }
+  }
+  sweep_row(s, block);
+  t->nodes = nodes;
+  s->packed = packed;
 }
 
-/* The same for a block: the bound is affine in the row, so one of its ends
- * has the largest. */
-static kir_expr_t *live_length(sweep_t *s, kir_block_t *block,
-                               kir_expr_t *from, kir_expr_t *count,
-                               kir_expr_t *length) {
+/* One tile of the axis for all rows of the block. */
+static void sweep_tile(sweep_t *s, kir_block_t *block, kir_expr_t *from,
+                       kir_expr_t *count, const sweep_span_t *row) {
   tile_t *t = s->t;
-  if (s->block_rows > 1) {
-    s->values[s->blocked] = from;
-    tile_sweep_set_rows(s);
+  sweep_span_t *axis = TD_NEW(t->arena, sweep_span_t);
+  axis->lo = s->begin;
+  axis->hi = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, s->end, tile_int(t, 1));
+  axis->count = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, s->end, s->begin);
+  tile_sweep_scan(s, block, axis, row);
+  kir_expr_t *may = tile_sweep_judge(s, axis, row, false);
+  if (may != NULL) block = &tile_push(t, block, tile_if(t, may))->body;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    packed_t *pk = &s->packed[k];
+    if (pk->node != NULL) tile_sweep_pack_columns(s, pk, block);
+    if (s->factors[k] != NULL) tile_sweep_pack_factor(s, k, block);
   }
-  kir_expr_t *end = row_end(s);
-  if (s->block_rows > 1) {
-    kir_expr_t *last = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, count,
-                                tile_int(t, 1));
-    s->values[s->blocked] = kir_add(t->arena, from, last);
-    tile_sweep_set_rows(s);
-    end = tile_op2(t, KIR_X_MAX, TDSL_DTYPE_I64, end, row_end(s));
-    s->values[s->blocked] = from;
-    tile_sweep_set_rows(s);
+  kir_expr_t *must = tile_sweep_judge(s, axis, row, true);
+  if (must != NULL) {
+    kir_expr_t *is_full = tile_let(t, block, "full", must);
+    kir_expr_t *is_partial =
+        kir_op(t->arena, KIR_X_NOT, TDSL_DTYPE_BOOL, 1, &is_full);
+    sweep_rows(s, &tile_push(t, block, tile_if(t, is_full))->body, from,
+               count, axis, true);
+    block = &tile_push(t, block, tile_if(t, is_partial))->body;
   }
-  return tile_let(t, block, "live", tile_min(t, length, end));
+  sweep_rows(s, block, from, count, axis, false);
 }
 
 /* ---- scratch ------------------------------------------------------------- */
@@ -215,29 +243,30 @@ void tile_lower_cascade(tile_t *t) {
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_state(t->nodes[k])) tile_sweep_init(&s, k, body);
   }
-  kir_expr_t *length = tile_dim(t, axis), *begin;
-  if (tile_find_bound(&s)) {
-    tile_note(t, "tiles behind the last live element of the rows are left "
-                 "out");
-    length = live_length(&s, block, from, count, length);
+  sweep_span_t *row = NULL;
+  if (s.block_rows > 1) {
+    row = TD_NEW(t->arena, sweep_span_t);
+    kir_expr_t *last = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, count,
+                                tile_int(t, 1));
+    s.values[s.blocked] = from;
+    tile_sweep_set_rows(&s);
+    row->lo = from;
+    row->count = count;
+    row->hi = kir_add(t->arena, from, last);
   }
-  kir_block_t *tiles = tile_loop(t, block, KIR_LOOP_SERIAL, "j0",
-                                 tile_int(t, 0), length, SWEEP_TILE,
-                                 &begin);
-  s.begin = begin;
-  kir_expr_t *next = kir_add(t->arena, begin, tile_int(t, SWEEP_TILE));
-  s.end = tile_let(t, tiles, "j1", tile_min(t, next, length));
-  for (uint32_t k = 0; k < t->node_count; k++) {
-    packed_t *pk = &s.packed[k];
-    if (pk->node != NULL) tile_sweep_pack_columns(&s, pk, tiles);
-    if (s.factors[k] != NULL) tile_sweep_pack_factor(&s, k, tiles);
+  kir_expr_t *lo = tile_int(t, 0), *hi = tile_dim(t, axis);
+  tile_sweep_find_masks(&s);
+  if (s.masks.count > 0) {
+    tile_note(t, "tiles that masks empty are left out, full ones have no "
+                 "conditions");
   }
-  kir_block_t *row = each_row(&s, tiles, from, count);
-  if (s.limit != NULL && s.block_rows > 1) {
-    kir_expr_t *is_live = tile_less(t, s.begin, row_end(&s));
-    row = &tile_push(t, row, tile_if(t, is_live))->body;
-  }
-  sweep_row(&s, row);
+  tile_sweep_scan(&s, block, NULL, row);
+  tile_sweep_range(&s, block, row, &lo, &hi);
+  kir_block_t *tiles = tile_loop(t, block, KIR_LOOP_SERIAL, "j0", lo, hi,
+                                 SWEEP_TILE, &s.begin);
+  kir_expr_t *next = kir_add(t->arena, s.begin, tile_int(t, SWEEP_TILE));
+  s.end = tile_let(t, tiles, "j1", tile_min(t, next, hi));
+  sweep_tile(&s, tiles, from, count, row);
   body = each_row(&s, block, from, count);
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_state(t->nodes[k])) tile_sweep_finish(&s, k, body);

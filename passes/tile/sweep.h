@@ -10,6 +10,7 @@ enum {
   SWEEP_LANES = 64,   /* of an accumulator in registers, at most */
   SWEEP_FACTOR = 256, /* widest row of a factor that is packed */
   SWEEP_ROWS = 64,    /* rows that share what was packed */
+  SWEEP_SCANS = 8,    /* tensors of integers in masks that are remembered */
 };
 
 /* A product of a tile whose second factor is packed for all rows. */
@@ -18,6 +19,41 @@ typedef struct packed {
   product_t p;
   kir_buffer_t *columns; /* [depth][SWEEP_TILE] */
 } packed_t;
+
+/* The values that an integer has over a tile or over a block's rows. */
+typedef struct sweep_span {
+  kir_expr_t *lo, *hi; /* both inclusive */
+  kir_expr_t *count;   /* of them; of a tile or of rows */
+} sweep_span_t;
+
+/* `axis OP limit`; limit NULL: the condition has no such form. */
+typedef struct sweep_bound {
+  tir_x_t op;
+  tir_expr_t *limit;
+} sweep_bound_t;
+
+/* What a tensor of integers holds over a span, once looked through. */
+typedef struct sweep_scan {
+  const tir_expr_t *load;
+  const sweep_span_t *span;
+  sweep_span_t values;
+} sweep_scan_t;
+
+/* Conditions that leave every state as it is where they fail. */
+typedef struct sweep_masks {
+  uint32_t count;
+  tir_expr_t **conds; /* interned, in `rows` and `axis` */
+  sweep_bound_t *bounds;
+  bool is_bound; /* any */
+  tir_expr_t *inside; /* those that no row changes; NULL: none */
+  /* by node: as it is where all conditions hold, and where some may fail */
+  tir_node_t **full, **partial;
+  const tir_index_t *axis;
+  tir_index_t *const *rows;
+  tir_interner_t interner;
+  uint32_t scan_count;
+  sweep_scan_t scans[SWEEP_SCANS];
+} sweep_masks_t;
 
 typedef struct sweep {
   tile_t *t;
@@ -33,9 +69,7 @@ typedef struct sweep {
    * the same for all rows of the block; NULL: read where it is */
   kir_buffer_t **factors;
   uint32_t **places;      /* by node: where the rows are among its indices */
-  /* every element behind `limit + limit_plus` is neutral; NULL: none known */
-  tir_expr_t *limit;
-  int64_t limit_plus;
+  sweep_masks_t masks;
 } sweep_t;
 
 static inline bool sweep_is_state(const tir_node_t *n) {
@@ -107,9 +141,23 @@ void tile_sweep_finish(sweep_t *s, uint32_t k, kir_block_t *block);
 /* A map that finishes, with its rows in front. */
 void tile_sweep_finish_map(sweep_t *s, uint32_t k, kir_block_t *block);
 
-/* ---- cascade_bound.c ---- */
+/* ---- sweep_masks.c: empty, full and partial tiles ---- */
 
-/* Looks for such a limit. */
-bool tile_find_bound(sweep_t *s);
+/* After the scratch is there. */
+void tile_sweep_find_masks(sweep_t *s);
+/* The conditions that no row changes, in the axis of a node, or NULL. */
+tir_expr_t *tile_sweep_inside(sweep_t *s, const tir_node_t *n);
+/* The part of lo .. hi where elements may be live for the rows; lo stays a
+ * place where a tile begins. */
+void tile_sweep_range(sweep_t *s, kir_block_t *block, const sweep_span_t *row,
+                      kir_expr_t **lo, kir_expr_t **hi);
+/* Looks through what masks read along the axis of the tile or, with axis
+ * NULL, along the rows. */
+void tile_sweep_scan(sweep_t *s, kir_block_t *block, const sweep_span_t *axis,
+                     const sweep_span_t *row);
+/* Whether all conditions can hold (must: do hold) for some (each) element of
+ * the tile and the rows; row NULL: the row that is set. NULL: not known. */
+kir_expr_t *tile_sweep_judge(sweep_t *s, const sweep_span_t *axis,
+                             const sweep_span_t *row, bool must);
 
 #endif

@@ -41,7 +41,14 @@ void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block) {
   tile_set_index(t, axis, u);
   tile_set_index(t, extra, d);
   kir_expr_t *at[2] = {tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin), d};
-  tile_store(t, block, s->factors[k], 2, at, tile_expr(t, n->body->args[1]));
+  kir_expr_t *v = tile_expr(t, n->body->args[1]);
+  tir_expr_t *inside = tile_sweep_inside(s, n);
+  if (inside != NULL) {
+    v = kir_op(t->arena, KIR_X_SELECT, v->type, 3,
+               (kir_expr_t *[]){tile_expr(t, inside), v,
+                                kir_const_f(t->arena, v->type, 0.0)});
+  }
+  tile_store(t, block, s->factors[k], 2, at, v);
 }
 
 /* Whether a sum's second factor is the same for all rows of the block. */
