@@ -109,11 +109,18 @@ static void use_host(td_task_t *task, tdsl_buffer_t *b, bool is_written) {
   if (is_written) b->device_is_current = false;
 }
 
+/* Another thread may be placing it just now. */
+static bool is_elsewhere(tdsl_buffer_t *b, const hal_device_t *device) {
+  td_mutex_lock(&b->context->lock);
+  bool result = b->device_data != NULL && b->device != device;
+  td_mutex_unlock(&b->context->lock);
+  return result;
+}
+
 size_t drv_buffer_use(td_task_t *task, tdsl_buffer_t *b, hal_device_t *device,
                       const plan_slot_t *slot, bool on_host, hal_arg_t *arg) {
   bool is_own = device != NULL && !device->vtable->shares_host_memory;
-  if (!is_own || !may_stay(b) ||
-      (b->device_data != NULL && b->device != device)) {
+  if (!is_own || !may_stay(b) || is_elsewhere(b, device)) {
     use_host(task, b, slot->kind != PLAN_IN);
     if (!is_own || !may_stay(b)) return 0;
     drv_buffer_unplace(b); /* of another device */
