@@ -193,22 +193,25 @@ static const double exp2_f32[] = {1.0,           0.693147206,   0.240226469,
                                   0.0555032878,  0.00961848899, 0.00133999311,
                                   0.00015345802};
 
-/* 2^(n + f): adds n to the exponent of 2^f; z holds n in its low bits. */
-static LLVMValueRef scale_by_bits(cgl_t *g, LLVMValueRef p, LLVMValueRef z) {
+/* 2^(n + f): adds n to the exponent of 2^f; z holds n in its low bits.  0
+ * where x is below lo: chosen between integers, which is one instruction with
+ * the addition where additions have masks. */
+static LLVMValueRef scale_by_bits(cgl_t *g, LLVMValueRef p, LLVMValueRef z,
+                                  LLVMValueRef x, double lo) {
   LLVMTypeRef bits = cgl_like(g->i32, p);
   LLVMValueRef zi = LLVMBuildBitCast(g->builder, z, bits, "");
   LLVMValueRef pi = LLVMBuildBitCast(g->builder, p, bits, "");
   LLVMValueRef n = LLVMBuildShl(g->builder, zi,
                                 cgl_const_int(g, g->i32, 23, zi), "");
   LLVMValueRef sum = LLVMBuildAdd(g->builder, pi, n, "");
+  sum = pick(g, test(g, LLVMRealOLT, x, lo), LLVMConstNull(bits), sum);
   return LLVMBuildBitCast(g->builder, sum, LLVMTypeOf(p), "");
 }
 
-/* Outside lo .. hi the result is 0 or infinity; NaN stays.  x + inf is the
- * infinity above hi and the NaN of a NaN, in one masked addition. */
-static LLVMValueRef exp_ends(cgl_t *g, LLVMValueRef x, LLVMValueRef r,
-                             double lo, double hi) {
-  r = pick(g, test(g, LLVMRealOLT, x, lo), constant(g, 0, x), r);
+/* Above hi the result is infinity; NaN stays.  x + inf is the infinity above
+ * hi and the NaN of a NaN, in one masked addition. */
+static LLVMValueRef exp_end(cgl_t *g, LLVMValueRef x, LLVMValueRef r,
+                            double hi) {
   LLVMValueRef end = fadd(g, x, constant(g, (double)__builtin_inf(), x));
   return pick(g, test(g, LLVMRealUGT, x, hi), end, r);
 }
@@ -232,7 +235,7 @@ static LLVMValueRef exp_f32(cgl_t *g, LLVMValueRef x) {
   LLVMValueRef f = mad(g, x, constant(g, hi, x), minus_n);
   f = mad(g, x, constant(g, lo, x), f);
   LLVMValueRef p = polynomial(g, exp2_f32, 7, f);
-  return exp_ends(g, x, scale_by_bits(g, p, z), -87.33654, 88.72283);
+  return exp_end(g, x, scale_by_bits(g, p, z, x, -87.33654), 88.72283);
 }
 
 static LLVMValueRef exp2_of_f32(cgl_t *g, LLVMValueRef x) {
@@ -241,7 +244,7 @@ static LLVMValueRef exp2_of_f32(cgl_t *g, LLVMValueRef x) {
   LLVMValueRef f = fsub(g, x, fsub(g, z, m));
   LLVMValueRef p = polynomial(g, exp2_f32, 7, f);
   /* up to 127.5 n is 127; above it is 128 and 2^f < 1 keeps it finite */
-  return exp_ends(g, x, scale_by_bits(g, p, z), -126.0, 127.9999962);
+  return exp_end(g, x, scale_by_bits(g, p, z, x, -126.0), 127.9999962);
 }
 
 /* |x| < 0.7: x + x p(x^2), relative error 1.4e-8; else 1 - 2/(e^2x + 1). */

@@ -385,6 +385,29 @@ LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e) {
   return cgl_decode(g, b->dtype, cgl_masked_load(g, &place));
 }
 
+/* Neighbours in pieces that are loaded again as such: of one wide store, a
+ * load of a part would be made out of integers by LLVM, bit by bit. */
+static void store_lanes(cgl_t *g, LLVMValueRef bits, LLVMValueRef where,
+                        uint32_t align) {
+  enum { PIECE = 16 };
+  uint32_t n = g->lanes, piece = n > PIECE && n % PIECE == 0 ? PIECE : n;
+  LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(bits));
+  for (uint32_t first = 0; first < n; first += piece) {
+    LLVMValueRef part = bits, to = where, order[PIECE];
+    if (piece < n) {
+      for (uint32_t i = 0; i < piece; i++) {
+        order[i] = LLVMConstInt(g->i32, first + i, 0);
+      }
+      part = LLVMBuildShuffleVector(g->builder, bits,
+                                    LLVMGetPoison(LLVMTypeOf(bits)),
+                                    LLVMConstVector(order, piece), "");
+      LLVMValueRef at = LLVMConstInt(g->i64, first, 0);
+      to = LLVMBuildGEP2(g->builder, element, where, &at, 1, "");
+    }
+    LLVMSetAlignment(LLVMBuildStore(g->builder, part, to), align);
+  }
+}
+
 /* A scalar store in scalar code, else one for each lane: lanes that store to
  * one place do so in order. */
 void cgl_store(cgl_t *g, const kir_stmt_t *s) {
@@ -410,8 +433,7 @@ void cgl_store(cgl_t *g, const kir_stmt_t *s) {
   if (a.kind == ACCESS_CONTIGUOUS) {
     place.where = lane0_address(g, b, s->sub_count, s->subs);
     if (g->mask == NULL) {
-      LLVMValueRef st = LLVMBuildStore(g->builder, bits, place.where);
-      LLVMSetAlignment(st, place.align);
+      store_lanes(g, bits, place.where, place.align);
       return;
     }
   } else {
@@ -444,8 +466,68 @@ static LLVMValueRef combine(cgl_t *g, kir_x_t op, tdsl_dtype_t type,
   }
 }
 
+/* Lanes first .. first + n - 1. */
+static LLVMValueRef lanes_from(cgl_t *g, LLVMValueRef v, uint32_t first,
+                               uint32_t n) {
+  LLVMValueRef order[64];
+  for (uint32_t i = 0; i < n; i++) {
+    order[i] = LLVMConstInt(g->i32, first + i, 0);
+  }
+  return LLVMBuildShuffleVector(g->builder, v, LLVMGetPoison(LLVMTypeOf(v)),
+                                LLVMConstVector(order, n), "");
+}
+
+static LLVMValueRef lane_0(cgl_t *g, LLVMValueRef v) {
+  return LLVMBuildExtractElement(g->builder, v, LLVMConstInt(g->i32, 0, 0),
+                                 "");
+}
+
 /* Shuffles halve the vector, so the order of additions is the same for every
  * target, however wide its registers are. */
+static LLVMValueRef fold_lanes(cgl_t *g, const kir_expr_t *e,
+                               LLVMValueRef row) {
+  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(row)); n > 1; n /= 2) {
+    row = combine(g, e->fold, e->type, lanes_from(g, row, 0, n / 2),
+                  lanes_from(g, row, n / 2, n / 2));
+  }
+  return lane_0(g, row);
+}
+
+/* The largest or smallest by the machine's own instruction, which is right
+ * unless there is a NaN or zeros of two signs: then once more, by the rules
+ * of the language. */
+static LLVMValueRef fold_floats(cgl_t *g, const kir_expr_t *e,
+                                LLVMValueRef row) {
+  LLVMBuilderRef at = g->builder;
+  LLVMRealPredicate wins = e->fold == KIR_X_MIN ? LLVMRealOLT : LLVMRealOGT;
+  LLVMValueRef v = row, odd = NULL;
+  for (uint32_t n = LLVMGetVectorSize(LLVMTypeOf(row)); n > 1; n /= 2) {
+    LLVMValueRef a = lanes_from(g, v, 0, n / 2);
+    LLVMValueRef b = lanes_from(g, v, n / 2, n / 2);
+    if (odd == NULL) {
+      odd = cgl_any_lane(g, LLVMBuildFCmp(at, LLVMRealUNO, a, b, ""));
+    }
+    v = LLVMBuildSelect(at, LLVMBuildFCmp(at, wins, a, b, ""), a, b, "");
+  }
+  v = lane_0(g, v);
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v));
+  odd = LLVMBuildOr(at, odd, LLVMBuildFCmp(at, LLVMRealOEQ, v, zero, ""), "");
+  LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(at)};
+  LLVMBasicBlockRef again =
+      LLVMAppendBasicBlockInContext(g->context, g->function, "again");
+  LLVMBasicBlockRef join =
+      LLVMAppendBasicBlockInContext(g->context, g->function, "join");
+  LLVMBuildCondBr(at, odd, again, join);
+  LLVMPositionBuilderAtEnd(at, again);
+  LLVMValueRef values[2] = {v, fold_lanes(g, e, row)};
+  from[1] = LLVMGetInsertBlock(at);
+  LLVMBuildBr(at, join);
+  LLVMPositionBuilderAtEnd(at, join);
+  v = LLVMBuildPhi(at, LLVMTypeOf(v), "");
+  LLVMAddIncoming(v, values, from, 2);
+  return v;
+}
+
 LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e) {
   const kir_buffer_t *b = e->u.buffer;
   TD_CHECK(g->task, b->space == KIR_REGISTER && b->rank >= 1,
@@ -455,21 +537,10 @@ LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e) {
   row = cgl_decode(g, b->dtype, row);
   uint32_t n = row_lanes(g, b);
   TD_CHECK(g->task, (n & (n - 1)) == 0, "fold of %u lanes", n);
-  for (; n > 1; n /= 2) {
-    LLVMValueRef low[64], high[64];
-    for (uint32_t i = 0; i < n / 2; i++) {
-      low[i] = LLVMConstInt(g->i32, i, 0);
-      high[i] = LLVMConstInt(g->i32, i + n / 2, 0);
-    }
-    LLVMValueRef undef = LLVMGetPoison(LLVMTypeOf(row));
-    LLVMValueRef a = LLVMBuildShuffleVector(
-        g->builder, row, undef, LLVMConstVector(low, n / 2), "");
-    LLVMValueRef c = LLVMBuildShuffleVector(
-        g->builder, row, undef, LLVMConstVector(high, n / 2), "");
-    row = combine(g, e->fold, e->type, a, c);
-  }
-  return LLVMBuildExtractElement(g->builder, row,
-                                 LLVMConstInt(g->i32, 0, 0), "");
+  bool is_float = e->type == TDSL_DTYPE_F32 || e->type == TDSL_DTYPE_F64;
+  bool is_choice = e->fold == KIR_X_MAX || e->fold == KIR_X_MIN;
+  if (is_float && is_choice && n >= 8) return fold_floats(g, e, row);
+  return fold_lanes(g, e, row);
 }
 
 /* ---- allocation ---------------------------------------------------------- */

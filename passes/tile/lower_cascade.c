@@ -38,101 +38,132 @@ void tile_sweep_set_rows(sweep_t *s) {
 
 /* ---- the sweep ----------------------------------------------------------- */
 
-static void sweep_row(sweep_t *s, kir_block_t *block) {
+/* A map of a full tile, all of it in lanes. */
+static void full_map(sweep_t *s, tir_node_t *n, kir_block_t *block) {
+  tile_t *t = s->t;
+  kir_expr_t *lane, *subs[IX_MAX_RANK + 1];
+  block = tile_lanes_of(t, block, SWEEP_TILE, &lane);
+  for (uint32_t i = 0; i < s->rows; i++) subs[i] = s->values[i];
+  subs[s->rows] = kir_add(t->arena, s->begin, lane);
+  tile_set_index(t, n->indices[s->rows], subs[s->rows]);
+  tile_store_value(t, block, n->outs[0], s->rows + 1, subs,
+                   tile_expr(t, n->body));
+}
+
+void tile_sweep_before(sweep_t *s, uint32_t k, kir_block_t *block) {
+  tir_node_t *n = s->t->nodes[k];
+  tile_range_t range = {s->begin, s->end};
+  if (!n->is_tile) {
+    tile_sweep_add(s, k, block);
+  } else if (s->packed[k].node != NULL) {
+    tile_sweep_product(s, &s->packed[k], block);
+  } else if (s->is_full && n->reduce == TIR_REDUCE_NONE && n->guard == NULL) {
+    full_map(s, n, block);
+  } else {
+    tile_lower_one(s->t, n, s->rows, s->values, &range, NULL, block);
+  }
+}
+
+/* A transport reads states that stand before it, as they were. */
+void tile_sweep_moves(sweep_t *s, kir_block_t *block) {
+  for (uint32_t k = s->t->node_count; k-- > 0;) {
+    if (s->t->nodes[k]->transport != NULL) tile_sweep_move(s, k, block);
+  }
+}
+
+void tile_sweep_one_row(sweep_t *s, kir_block_t *block) {
   tile_t *t = s->t;
   for (uint32_t k = 0; k < t->node_count; k++) {
-    tir_node_t *n = t->nodes[k];
-    tile_range_t range = {s->begin, s->end};
-    if (n->is_tile && s->packed[k].node != NULL) {
-      tile_sweep_product(s, &s->packed[k], block);
-    } else if (n->is_tile) {
-      tile_lower_one(t, n, s->rows, s->values, &range, NULL, block);
-    } else if (sweep_is_state(n) && n->reduce != TIR_REDUCE_SUM) {
-      tile_sweep_add(s, k, block);
+    if (t->nodes[k]->is_tile || sweep_is_maximum(t->nodes[k])) {
+      tile_sweep_before(s, k, block);
     }
   }
-  /* a transport reads states that stand before it, as they were */
-  for (uint32_t k = t->node_count; k-- > 0;) {
-    if (t->nodes[k]->transport != NULL) tile_sweep_move(s, k, block);
-  }
+  tile_sweep_moves(s, block);
   for (uint32_t k = 0; k < t->node_count; k++) {
-    const tir_node_t *n = t->nodes[k];
-    if (!sweep_is_state(n) || n->reduce != TIR_REDUCE_SUM) continue;
-    tile_sweep_add(s, k, block);
+    if (sweep_is_sum(t->nodes[k])) tile_sweep_add(s, k, block);
   }
 }
 
 /* Rows of the block as a loop; *s->r and the index are set. */
-static kir_block_t *each_row(sweep_t *s, kir_block_t *block,
-                             kir_expr_t *first, kir_expr_t *count) {
+static kir_block_t *each_row(sweep_t *s, kir_block_t *block) {
   tile_t *t = s->t;
   if (s->block_rows == 1) {
     s->r = tile_int(t, 0);
     return block;
   }
-  block = tile_loop(t, block, KIR_LOOP_SERIAL, "r", tile_int(t, 0), count, 1,
-                    &s->r);
-  s->values[s->blocked] = kir_add(t->arena, first, s->r);
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "r", tile_int(t, 0), s->count,
+                    1, &s->r);
+  s->values[s->blocked] = kir_add(t->arena, s->from, s->r);
   tile_sweep_set_rows(s);
   return block;
 }
 
-/* The rows of a tile, with or without their conditions. */
-static void sweep_rows(sweep_t *s, kir_block_t *block, kir_expr_t *from,
-                       kir_expr_t *count, const sweep_span_t *axis,
-                       bool is_full) {
+sweep_nodes_t tile_sweep_take_nodes(sweep_t *s, bool is_full) {
   tile_t *t = s->t;
-  tir_node_t **nodes = t->nodes;
-  packed_t *packed = s->packed;
-  if (!is_full && s->masks.count > 0) t->nodes = s->masks.partial;
-  if (is_full) {
-    t->nodes = s->masks.full;
-    s->packed = TD_NEW_ARRAY(t->arena, packed_t, t->node_count);
-    for (uint32_t k = 0; k < t->node_count; k++) {
-      s->packed[k] = packed[k];
-      if (packed[k].node == NULL) continue;
-      s->packed[k].node = t->nodes[k];
-      s->packed[k].p.has_guard = t->nodes[k]->guard != NULL;
-    }
+  sweep_nodes_t was = {t->nodes, s->packed};
+  if (s->masks.count == 0) return was;
+  t->nodes = is_full ? s->masks.full : s->masks.partial;
+  if (!is_full) return was;
+  s->packed = TD_NEW_ARRAY(t->arena, packed_t, t->node_count);
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    s->packed[k] = was.packed[k];
+    if (was.packed[k].node == NULL) continue;
+    s->packed[k].node = t->nodes[k];
+    s->packed[k].p.has_guard = t->nodes[k]->guard != NULL;
   }
-  block = each_row(s, block, from, count);
+  return was;
+}
+
+void tile_sweep_put_nodes(sweep_t *s, sweep_nodes_t was) {
+  s->t->nodes = was.nodes;
+  s->packed = was.packed;
+}
+
+/* The rows of a tile one by one, with or without their conditions. */
+static void sweep_rows(sweep_t *s, kir_block_t *block,
+                       const sweep_span_t *axis, bool is_full) {
+  tile_t *t = s->t;
+  sweep_nodes_t was = tile_sweep_take_nodes(s, is_full);
+  block = each_row(s, block);
   if (!is_full && s->block_rows > 1) {
     kir_expr_t *is_live = tile_sweep_judge(s, axis, NULL, false);
     if (is_live != NULL) {
       block = &tile_push(t, block, tile_if(t, is_live))->body;
     }
   }
-  sweep_row(s, block);
-  t->nodes = nodes;
-  s->packed = packed;
+  tile_sweep_one_row(s, block);
+  tile_sweep_put_nodes(s, was);
 }
 
 /* One tile of the axis for all rows of the block. */
-static void sweep_tile(sweep_t *s, kir_block_t *block, kir_expr_t *from,
-                       kir_expr_t *count, const sweep_span_t *row) {
+static void sweep_tile(sweep_t *s, kir_block_t *block) {
   tile_t *t = s->t;
   sweep_span_t *axis = TD_NEW(t->arena, sweep_span_t);
   axis->lo = s->begin;
   axis->hi = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, s->end, tile_int(t, 1));
   axis->count = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, s->end, s->begin);
-  tile_sweep_scan(s, block, axis, row);
-  kir_expr_t *may = tile_sweep_judge(s, axis, row, false);
+  tile_sweep_scan(s, block, axis, s->block);
+  kir_expr_t *may = tile_sweep_judge(s, axis, s->block, false);
   if (may != NULL) block = &tile_push(t, block, tile_if(t, may))->body;
   for (uint32_t k = 0; k < t->node_count; k++) {
     packed_t *pk = &s->packed[k];
     if (pk->node != NULL) tile_sweep_pack_columns(s, pk, block);
     if (s->factors[k] != NULL) tile_sweep_pack_factor(s, k, block);
   }
-  kir_expr_t *must = tile_sweep_judge(s, axis, row, true);
+  if (s->in_groups) {
+    tile_sweep_groups(s, block, axis);
+    return;
+  }
+  kir_expr_t *must = tile_sweep_judge(s, axis, s->block, true);
   if (must != NULL) {
     kir_expr_t *is_full = tile_let(t, block, "full", must);
     kir_expr_t *is_partial =
         kir_op(t->arena, KIR_X_NOT, TDSL_DTYPE_BOOL, 1, &is_full);
-    sweep_rows(s, &tile_push(t, block, tile_if(t, is_full))->body, from,
-               count, axis, true);
+    sweep_rows(s, &tile_push(t, block, tile_if(t, is_full))->body, axis,
+               true);
     block = &tile_push(t, block, tile_if(t, is_partial))->body;
   }
-  sweep_rows(s, block, from, count, axis, false);
+  sweep_rows(s, block, axis, false);
 }
 
 /* ---- scratch ------------------------------------------------------------- */
@@ -143,6 +174,7 @@ static void alloc_all(sweep_t *s, kir_block_t *block) {
   const ix_poly_t *lanes = ix_const(pool, TILE_LANES);
   const ix_poly_t *width = ix_const(pool, SWEEP_TILE);
   const ix_poly_t *rows = ix_const(pool, s->block_rows);
+  const ix_poly_t *of_group[2] = {ix_const(pool, SWEEP_GROUP), width};
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_node_t *n = t->nodes[k];
     const tir_value_t *v = n->outs[0];
@@ -172,15 +204,21 @@ static void alloc_all(sweep_t *s, kir_block_t *block) {
                     s->rows);
     } else if (n->is_tile) {
       tile_set_home(t, v,
-                    tile_alloc(t, block, v->name, v->dtype, KIR_LOCAL, 1,
-                               &width),
+                    tile_alloc(t, block, v->name, v->dtype, KIR_LOCAL,
+                               s->in_groups ? 2 : 1,
+                               s->in_groups ? of_group : &width),
                     s->rows);
-      tile_set_lead(t, v, NULL, &s->begin);
+      tile_set_lead(t, v, s->in_groups ? &s->gr : NULL, &s->begin);
       if (s->packed[k].node == NULL) continue;
       dims[0] = s->packed[k].p.k.members[0]->extent;
       dims[1] = width;
       s->packed[k].columns = tile_alloc(
           t, block, "columns", s->packed[k].p.type, KIR_LOCAL, 2, dims);
+      if (!s->in_groups || s->packed[k].p.has_guard) continue;
+      dims[1] = dims[0];
+      dims[0] = rows;
+      s->packed[k].rows = tile_alloc(
+          t, block, "rows", s->packed[k].p.type, KIR_LOCAL, 2, dims);
     } else {
       uint32_t mask = 0;
       for (uint32_t i = 0; i < s->rows; i++) mask |= 1u << s->places[k][i];
@@ -220,7 +258,6 @@ void tile_lower_cascade(tile_t *t) {
     const tir_node_t *n = t->nodes[k];
     if (sweep_is_state(n)) axis = n->indices[n->index_count - 1]->extent;
   }
-  kir_expr_t *from = NULL, *count = NULL;
   for (uint32_t i = 0; i < s.rows; i++) {
     if (s.block_rows > 1 && i == s.blocked) continue;
     block = tile_loop(t, block, KIR_LOOP_BLOCK, first->indices[i]->name,
@@ -230,29 +267,30 @@ void tile_lower_cascade(tile_t *t) {
   if (s.block_rows > 1) {
     kir_expr_t *hi = tile_dim(t, first->indices[s.blocked]->extent);
     block = tile_loop(t, block, KIR_LOOP_BLOCK, first->indices[s.blocked]->name,
-                      tile_int(t, 0), hi, s.block_rows, &from);
-    s.values[s.blocked] = from;
-    kir_expr_t *left = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, hi, from);
-    count = tile_let(t, block, "rows",
-                     tile_min(t, left, tile_int(t, s.block_rows)));
+                      tile_int(t, 0), hi, s.block_rows, &s.from);
+    s.values[s.blocked] = s.from;
+    kir_expr_t *left = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, hi, s.from);
+    s.count = tile_let(t, block, "rows",
+                       tile_min(t, left, tile_int(t, s.block_rows)));
   }
   tile_sweep_set_rows(&s);
   s.r = tile_int(t, 0);
   alloc_all(&s, block);
-  kir_block_t *body = each_row(&s, block, from, count);
+  kir_block_t *body = each_row(&s, block);
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_state(t->nodes[k])) tile_sweep_init(&s, k, body);
+    if (s.packed[k].rows != NULL) tile_sweep_pack_rows(&s, &s.packed[k], body);
   }
-  sweep_span_t *row = NULL;
   if (s.block_rows > 1) {
-    row = TD_NEW(t->arena, sweep_span_t);
-    kir_expr_t *last = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, count,
+    sweep_span_t *row = TD_NEW(t->arena, sweep_span_t);
+    kir_expr_t *last = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, s.count,
                                 tile_int(t, 1));
-    s.values[s.blocked] = from;
+    s.values[s.blocked] = s.from;
     tile_sweep_set_rows(&s);
-    row->lo = from;
-    row->count = count;
-    row->hi = kir_add(t->arena, from, last);
+    row->lo = s.from;
+    row->count = s.count;
+    row->hi = kir_add(t->arena, s.from, last);
+    s.block = row;
   }
   kir_expr_t *lo = tile_int(t, 0), *hi = tile_dim(t, axis);
   tile_sweep_find_masks(&s);
@@ -260,14 +298,14 @@ void tile_lower_cascade(tile_t *t) {
     tile_note(t, "tiles that masks empty are left out, full ones have no "
                  "conditions");
   }
-  tile_sweep_scan(&s, block, NULL, row);
-  tile_sweep_range(&s, block, row, &lo, &hi);
+  tile_sweep_scan(&s, block, NULL, s.block);
+  tile_sweep_range(&s, block, s.block, &lo, &hi);
   kir_block_t *tiles = tile_loop(t, block, KIR_LOOP_SERIAL, "j0", lo, hi,
                                  SWEEP_TILE, &s.begin);
   kir_expr_t *next = kir_add(t->arena, s.begin, tile_int(t, SWEEP_TILE));
   s.end = tile_let(t, tiles, "j1", tile_min(t, next, hi));
-  sweep_tile(&s, tiles, from, count, row);
-  body = each_row(&s, block, from, count);
+  sweep_tile(&s, tiles);
+  body = each_row(&s, block);
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_state(t->nodes[k])) tile_sweep_finish(&s, k, body);
   }

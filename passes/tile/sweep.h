@@ -9,7 +9,8 @@ enum {
   SWEEP_TILE = 64,    /* elements of the axis: the chunk of the plan */
   SWEEP_LANES = 64,   /* of an accumulator in registers, at most */
   SWEEP_FACTOR = 256, /* widest row of a factor that is packed */
-  SWEEP_ROWS = 64,    /* rows that share what was packed */
+  SWEEP_ROWS = 64,    /* rows that share what was packed, on a GPU */
+  SWEEP_GROUP = 6,    /* rows whose accumulators fit the registers of a CPU */
   SWEEP_SCANS = 8,    /* tensors of integers in masks that are remembered */
 };
 
@@ -18,6 +19,7 @@ typedef struct packed {
   tir_node_t *node;      /* NULL: not packed */
   product_t p;
   kir_buffer_t *columns; /* [depth][SWEEP_TILE] */
+  kir_buffer_t *rows;    /* [block_rows][depth]; NULL: read where it is */
 } packed_t;
 
 /* The values that an integer has over a tile or over a block's rows. */
@@ -61,7 +63,13 @@ typedef struct sweep {
   uint32_t blocked;       /* of these, the one a block has several of */
   int64_t block_rows;     /* 1: none */
   kir_expr_t *values[IX_MAX_RANK]; /* of the rows */
+  kir_expr_t *from, *count; /* first row of the block, how many there are */
+  const sweep_span_t *block; /* these rows; NULL: one */
   kir_expr_t *r;          /* row within the block */
+  bool in_groups;         /* rows of a tile go SWEEP_GROUP at a time */
+  kir_expr_t *group_begin, *group_count; /* first of them in the block; rows */
+  kir_expr_t *gr;         /* row within the group */
+  bool is_full;           /* the tile has SWEEP_TILE elements, here */
   kir_expr_t *begin, *end; /* of the tile */
   kir_buffer_t **states;  /* by node; NULL: a tile or a finishing map */
   packed_t *packed;       /* by node */
@@ -80,11 +88,33 @@ static inline bool sweep_is_laned(const tir_node_t *n) {
   return n->reduce == TIR_REDUCE_SUM && n->plan == TIR_PLAN_LANES;
 }
 
+static inline bool sweep_is_sum(const tir_node_t *n) {
+  return sweep_is_state(n) && n->reduce == TIR_REDUCE_SUM;
+}
+
+/* Or a minimum: what has no transport and is wanted before any other state. */
+static inline bool sweep_is_maximum(const tir_node_t *n) {
+  return sweep_is_state(n) && n->reduce != TIR_REDUCE_SUM;
+}
+
 /* ---- lower_cascade.c ---- */
 
 uint32_t tile_sweep_parallel(const tir_node_t *n);
 /* The rows' indices of all nodes are s->values from here on. */
 void tile_sweep_set_rows(sweep_t *s);
+/* One row of a tile: node k, which is a tile or a maximum; states as they
+ * are seen from maxima that moved; all of it. */
+void tile_sweep_before(sweep_t *s, uint32_t k, kir_block_t *block);
+void tile_sweep_moves(sweep_t *s, kir_block_t *block);
+void tile_sweep_one_row(sweep_t *s, kir_block_t *block);
+/* Nodes without the conditions of the masks, or with them as a partial tile
+ * needs them, until the second puts the first ones back. */
+typedef struct sweep_nodes {
+  tir_node_t **nodes;
+  packed_t *packed;
+} sweep_nodes_t;
+sweep_nodes_t tile_sweep_take_nodes(sweep_t *s, bool is_full);
+void tile_sweep_put_nodes(sweep_t *s, sweep_nodes_t was);
 
 /* ---- sweep_state.c: one row's states ---- */
 
@@ -121,6 +151,9 @@ kir_buffer_t *tile_sweep_registers(tile_t *t, kir_block_t *block,
 void tile_sweep_init(sweep_t *s, uint32_t k, kir_block_t *block);
 void tile_sweep_move(sweep_t *s, uint32_t k, kir_block_t *block);
 void tile_sweep_add(sweep_t *s, uint32_t k, kir_block_t *block);
+/* Where the moves go: if maxima that stay leave every state as it is, in a
+ * branch for those that did not. */
+kir_block_t *tile_sweep_if_moved(sweep_t *s, kir_block_t *block);
 
 /* ---- sweep_pack.c: what rows of a block share ---- */
 
@@ -131,6 +164,16 @@ void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block);
 void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block);
 /* A row of the product. */
 void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block);
+
+/* ---- sweep_group.c: rows of a tile several at a time ---- */
+
+/* Rows of a block, of an index of `most`. */
+int64_t tile_sweep_block_rows(const sweep_t *s, int64_t most);
+/* The row's first factor into pk->rows. */
+void tile_sweep_pack_rows(sweep_t *s, packed_t *pk, kir_block_t *block);
+/* All rows of the block in the tile. */
+void tile_sweep_groups(sweep_t *s, kir_block_t *block,
+                       const sweep_span_t *axis);
 
 /* ---- sweep_finish.c: behind the last tile ---- */
 

@@ -507,7 +507,7 @@ kir_expr_t *tile_sweep_judge(sweep_t *s, const sweep_span_t *axis,
   kir_expr_t *all = NULL;
   for (uint32_t i = 0; i < m->count; i++) {
     /* the loop over tiles keeps to what rows of the block are bounded by */
-    bool is_kept = m->bounds[i].limit != NULL && !must;
+    bool is_kept = m->bounds[i].limit != NULL && !must && row == s->block;
     if (is_kept && (row != NULL || s->block_rows == 1)) continue;
     kir_expr_t *one = judge(&v, m->conds[i], must, 0);
     if (one == NULL && must) return NULL;

@@ -3,9 +3,74 @@
  * axis or along an index of the state. */
 #include "passes/tile/sweep.h"
 
-/* A product's second factor, the same for all rows of the block, with lanes
- * along the axis; zeros past the end. */
-void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
+/* ---- columns ------------------------------------------------------------- */
+
+typedef struct contiguity {
+  const tir_index_t *along;
+  uint32_t yes, no;
+} contiguity_t;
+
+static void count_contiguous(void *user, tir_expr_t *e) {
+  contiguity_t *c = user;
+  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
+  const tir_expr_t *last = e->args[e->arg_count - 1];
+  while (last->op == TIR_X_ADD || last->op == TIR_X_SUB) last = last->args[0];
+  bool is_along = last->op == TIR_X_INDEX && last->u.index == c->along;
+  c->yes += is_along;
+  c->no += !is_along;
+}
+
+/* Squares of n x n that are read along the depth and turned in registers: a
+ * load along the axis would be one for each element. */
+static void pack_squares(sweep_t *s, packed_t *pk, kir_block_t *block,
+                         int64_t n) {
+  tile_t *t = s->t;
+  product_t *p = &pk->p;
+  kir_expr_t *i, *c, *r, *l;
+  const ix_poly_t *dims[2] = {ix_const(t->module->pool, n),
+                              ix_const(t->module->pool, n)};
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
+                    tile_int(t, SWEEP_TILE), n, &c);
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "i", tile_int(t, 0),
+                    tile_dim(t, p->k.members[0]->extent), n, &i);
+  kir_buffer_t *square =
+      tile_alloc(t, block, "square", p->type, KIR_REGISTER, 2, dims);
+  kir_block_t *body = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                                tile_int(t, n), 1, &r);
+  body = tile_lanes_of(t, body, n, &l);
+  tile_set_index(t, p->k.members[0], kir_add(t->arena, i, l));
+  tile_set_index(t, pk->node->indices[s->rows],
+                 kir_add(t->arena, kir_add(t->arena, s->begin, c), r));
+  tile_store(t, body, square, 2, (kir_expr_t *[]){r, l}, tile_expr(t, p->b));
+  kir_stmt_t *turn = TD_NEW(t->arena, kir_stmt_t);
+  turn->kind = KIR_TRANSPOSE;
+  turn->buffer = square;
+  tile_push(t, block, turn);
+  body = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                   tile_int(t, n), 1, &r);
+  body = tile_lanes_of(t, body, n, &l);
+  kir_expr_t *to[2] = {kir_add(t->arena, i, r), kir_add(t->arena, c, l)};
+  tile_store(t, body, pk->columns, 2, to,
+             kir_load(t->arena, square, 2, (kir_expr_t *[]){r, l}));
+}
+
+/* Side of the squares, 0 if there are none: the target has no shuffles, or
+ * the factor does not run along the depth. */
+static int64_t square_of(const sweep_t *s, packed_t *pk) {
+  tile_t *t = s->t;
+  int64_t depth, n = (int64_t)t->target->lanes;
+  contiguity_t c = {.along = pk->p.k.members[0]};
+  if (t->target->warp != 0) return 0;
+  if (pk->p.type == TDSL_DTYPE_F64) n /= 2;
+  if (n > TILE_LANES) n = TILE_LANES;
+  tir_walk(t->arena, pk->p.b, count_contiguous, &c);
+  bool is_whole = ix_is_const(pk->p.k.members[0]->extent, &depth) &&
+                  depth % n == 0;
+  return is_whole && n >= 2 && c.yes > c.no ? n : 0;
+}
+
+/* With lanes along the axis, masked at its end. */
+static void pack_lanes(sweep_t *s, packed_t *pk, kir_block_t *block) {
   tile_t *t = s->t;
   product_t *p = &pk->p;
   kir_expr_t *i, *l;
@@ -24,6 +89,28 @@ void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
   tile_store(t, lanes, pk->columns, 2, (kir_expr_t *[]){i, l}, v);
 }
 
+/* A product's second factor, the same for all rows of the block, with lanes
+ * along the axis. Squares reach past s->end where the mask of the rows ends
+ * inside a tile: what they read there is no row's, and memory all the same. */
+void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  tile_t *t = s->t;
+  int64_t length, n = square_of(s, pk);
+  const ix_poly_t *extent = pk->node->indices[s->rows]->extent;
+  if (n == 0) {
+    pack_lanes(s, pk, block);
+  } else if (ix_is_const(extent, &length) && length % SWEEP_TILE == 0) {
+    pack_squares(s, pk, block, n);
+  } else {
+    kir_expr_t *last = kir_add(t->arena, s->begin, tile_int(t, SWEEP_TILE - 1));
+    kir_expr_t *fits = tile_less(t, last, tile_dim(t, extent));
+    kir_stmt_t *choice = tile_push(t, block, tile_if(t, fits));
+    pack_squares(s, pk, &choice->body, n);
+    pack_lanes(s, pk, &choice->orelse);
+  }
+}
+
+/* ---- factors of sums ----------------------------------------------------- */
+
 /* The second factor of a sum: rows of memory become neighbours, and are
  * widened once. */
 void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block) {
@@ -34,9 +121,12 @@ void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block) {
   kir_expr_t *u, *base, *lane;
   block = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name, s->begin, s->end, 1,
                     &u);
+  int64_t width = 0, lanes = SWEEP_LANES;
+  (void)ix_is_const(extra->extent, &width);
+  while (width % lanes != 0) lanes /= 2;
   block = tile_loop(t, block, KIR_LOOP_SERIAL, extra->name, tile_int(t, 0),
-                    tile_dim(t, extra->extent), TILE_LANES, &base);
-  block = tile_lanes(t, block, NULL, &lane);
+                    tile_dim(t, extra->extent), lanes, &base);
+  block = tile_lanes_of(t, block, lanes, &lane);
   kir_expr_t *d = kir_add(t->arena, base, lane);
   tile_set_index(t, axis, u);
   tile_set_index(t, extra, d);
@@ -69,6 +159,8 @@ bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n) {
   return tir_mentions_index(arena, f, n->indices[s->rows]) &&
          !tir_mentions_index(arena, f, n->indices[s->blocked]);
 }
+
+/* ---- products ------------------------------------------------------------ */
 
 void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
   tile_t *t = s->t;
@@ -140,6 +232,10 @@ void tile_sweep_find_products(sweep_t *s) {
     if (!is_shared[i] || most < 2) continue;
     s->blocked = i;
     s->block_rows = most < SWEEP_ROWS ? most : SWEEP_ROWS;
+    if (t->target->warp == 0) {
+      s->block_rows = tile_sweep_block_rows(s, most);
+      s->in_groups = s->block_rows >= SWEEP_GROUP;
+    }
     break;
   }
 }

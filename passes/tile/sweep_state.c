@@ -201,26 +201,61 @@ kir_buffer_t *tile_sweep_registers(tile_t *t, kir_block_t *block,
   return tile_alloc(t, block, "acc", type, KIR_REGISTER, 1, dims);
 }
 
-/* Sixteen terms at a time, into a number or into lanes of a state. */
+/* The terms of a tile added to a->acc, TILE_LANES at a time. */
+static void add_chunks(adding_t *a, kir_block_t *block) {
+  sweep_t *s = a->s;
+  tile_t *t = s->t;
+  const tir_node_t *n = t->nodes[a->k];
+  const char *name = n->indices[n->index_count - 1]->name;
+  if (!s->is_full) {
+    tile_chunks(t, block, name, (tile_range_t){s->begin, s->end}, axis_chunk,
+                a);
+    return;
+  }
+  kir_expr_t *c;
+  block = tile_loop(t, block, KIR_LOOP_UNROLL, name, tile_int(t, 0),
+                    tile_int(t, SWEEP_TILE), TILE_LANES, &c);
+  axis_chunk(t, block, kir_add(t->arena, s->begin, c), NULL, a);
+}
+
+/* The largest or smallest of a full tile: all of it in lanes, then folded.
+ * Of these there is one, in whatever order they are compared. */
+static kir_buffer_t *take_all(sweep_t *s, uint32_t k, kir_block_t *block) {
+  tile_t *t = s->t;
+  const tir_node_t *n = t->nodes[k];
+  kir_buffer_t *acc =
+      tile_sweep_registers(t, block, n->body->type, SWEEP_TILE);
+  kir_expr_t *lane;
+  kir_block_t *body = tile_lanes_of(t, block, SWEEP_TILE, &lane);
+  tile_set_index(t, n->indices[n->index_count - 1],
+                 kir_add(t->arena, s->begin, lane));
+  tile_store(t, body, acc, 1, &lane, tile_expr(t, n->body));
+  return acc;
+}
+
+/* Into a number or into lanes of a state. */
 static void add_along(sweep_place_t *p, kir_block_t *block) {
   sweep_t *s = p->s;
   tile_t *t = s->t;
   const tir_node_t *n = t->nodes[p->k];
   adding_t a = {.s = s, .k = p->k};
-  a.acc = tile_sweep_registers(t, block, n->body->type, TILE_LANES);
-  tile_range_t range = {s->begin, s->end};
   kir_expr_t *lane, *subs[IX_MAX_RANK + 2];
-  kir_block_t *body = tile_lanes(t, block, NULL, &lane);
-  kir_expr_t *own = sweep_is_laned(n) ? lane : NULL;
-  uint32_t count = tile_sweep_subs(s, NULL, 0, own, subs);
-  kir_expr_t *first = sweep_is_laned(n)
-                          ? kir_load(t->arena, s->states[p->k], count, subs)
-                          : tile_identity(t, n->reduce, n->body->type);
-  tile_store(t, body, a.acc, 1, &lane, first);
-  tile_chunks(t, block, n->indices[n->index_count - 1]->name, range,
-              axis_chunk, &a);
+  uint32_t count;
+  if (s->is_full && n->reduce != TIR_REDUCE_SUM && n->guard == NULL) {
+    a.acc = take_all(s, p->k, block);
+  } else {
+    a.acc = tile_sweep_registers(t, block, n->body->type, TILE_LANES);
+    kir_block_t *body = tile_lanes(t, block, NULL, &lane);
+    kir_expr_t *own = sweep_is_laned(n) ? lane : NULL;
+    count = tile_sweep_subs(s, NULL, 0, own, subs);
+    kir_expr_t *first = sweep_is_laned(n)
+                            ? kir_load(t->arena, s->states[p->k], count, subs)
+                            : tile_identity(t, n->reduce, n->body->type);
+    tile_store(t, body, a.acc, 1, &lane, first);
+    add_chunks(&a, block);
+  }
   if (sweep_is_laned(n)) {
-    body = tile_lanes(t, block, NULL, &lane);
+    kir_block_t *body = tile_lanes(t, block, NULL, &lane);
     count = tile_sweep_subs(s, NULL, 0, lane, subs);
     tile_store(t, body, s->states[p->k], count, subs,
                kir_load(t->arena, a.acc, 1, &lane));
@@ -272,6 +307,40 @@ static void add_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
   body = tile_sweep_lanes(p, block, base, limit, lanes, &lane, subs, &count);
   tile_store(t, body, s->states[p->k], count, subs,
              kir_load(t->arena, a.acc, 1, &lane));
+}
+
+/* With was == now all around, the transport is a product with exp(0). */
+static bool is_scaling(const tir_node_t *n) {
+  const tir_expr_t *e = n->transport;
+  if (e->op != TIR_X_MUL) return false;
+  for (int i = 0; i < 2; i++) {
+    const tir_expr_t *was = e->args[i];
+    if (was->op == TIR_X_LOAD && was->u.value == n->was &&
+        e->args[1 - i]->op == TIR_X_EXP) {
+      return true;
+    }
+  }
+  return false;
+}
+
+kir_block_t *tile_sweep_if_moved(sweep_t *s, kir_block_t *block) {
+  tile_t *t = s->t;
+  kir_expr_t *any = NULL, *subs[IX_MAX_RANK + 2];
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_node_t *n = t->nodes[k];
+    if (n->transport != NULL && !is_scaling(n)) return block;
+    if (!sweep_is_maximum(n) || n->was == NULL) continue;
+    kir_expr_t *was =
+        td_map_get_u64(&t->elements, (uint64_t)(uintptr_t)n->was);
+    uint32_t count = tile_sweep_subs(s, NULL, 0, NULL, subs);
+    kir_expr_t *moved =
+        tile_op2(t, KIR_X_NE, TDSL_DTYPE_BOOL, was,
+                 kir_load(t->arena, s->states[k], count, subs));
+    any = any == NULL ? moved
+                      : tile_op2(t, KIR_X_OR, TDSL_DTYPE_BOOL, any, moved);
+  }
+  if (any == NULL) return block;
+  return &tile_push(t, block, tile_if(t, any))->body;
 }
 
 void tile_sweep_init(sweep_t *s, uint32_t k, kir_block_t *block) {

@@ -1,0 +1,294 @@
+/* sweep_group.c: several rows of a sweep at a time, on a CPU.
+ *
+ * A block (lower_cascade.c) holds many rows, so that what they share is
+ * packed once for all of them.  Within a tile the rows go in groups of
+ * SWEEP_GROUP, which is what the registers hold of both products:
+ *
+ *   for each group:
+ *     scores of all its rows: SWEEP_GROUP x nr accumulators, over the depth
+ *     for each row: maps, maxima, states as seen from maxima that moved
+ *     sums with a packed factor: SWEEP_GROUP x nr accumulators, over the tile
+ *
+ * The scores of a group stay in the first cache between the three, and all of
+ * a tile is in lanes.  Masks are judged once more for the group; of one that
+ * they cut, rows with nothing in the tile add zeros.  Rows that are left over
+ * and tiles that are not complete go row by row.
+ * Every accumulator adds the same products in the same order either way: no
+ * bit tells how many rows there were. */
+#include "passes/tile/sweep.h"
+
+/* Columns of a group's accumulators: four registers a row where there are 32
+ * of them, two where there are 16, and a divisor of `width`. */
+static int64_t columns_of(const tile_t *t, tdsl_dtype_t type, int64_t width) {
+  int64_t lanes = (int64_t)t->target->lanes;
+  if (type == TDSL_DTYPE_F64) lanes /= 2;
+  int64_t n = lanes * (t->target->registers >= 32 ? 4 : 2);
+  while (n > width || width % n != 0) n /= 2;
+  return n;
+}
+
+/* Rows of a block: whole groups, and whole tiles if that is not more than a
+ * cache's worth of what a row keeps: a causal mask ends with both. */
+int64_t tile_sweep_block_rows(const sweep_t *s, int64_t most) {
+  enum { MOST_ROWS = 192, LEAST_ROWS = 24, MOST_ELEMENTS = 65536 };
+  const tile_t *t = s->t;
+  int64_t width = 1, size;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_node_t *n = t->nodes[k];
+    const ix_poly_t *extent = NULL;
+    if (s->packed[k].node != NULL) {
+      extent = s->packed[k].p.k.members[0]->extent;
+    } else if (sweep_is_state(n) && tile_sweep_parallel(n) > s->rows) {
+      extent = n->indices[s->rows]->extent;
+    }
+    if (extent != NULL && ix_is_const(extent, &size)) width += size;
+  }
+  int64_t rows = MOST_ROWS;
+  while (rows * width > MOST_ELEMENTS && rows > LEAST_ROWS) rows /= 2;
+  return most < rows ? most : rows;
+}
+
+/* ---- the rows of a group ------------------------------------------------- */
+
+/* Row `gr` of the group is the row of the statements built from here on. */
+static void set_row(sweep_t *s, kir_expr_t *gr) {
+  td_arena_t *arena = s->t->arena;
+  s->gr = gr;
+  s->r = kir_add(arena, s->group_begin, gr);
+  s->values[s->blocked] = kir_add(arena, s->from, s->r);
+  tile_sweep_set_rows(s);
+}
+
+/* All rows are there, and all elements of the tile. */
+static kir_expr_t *is_whole(sweep_t *s, const sweep_span_t *axis) {
+  tile_t *t = s->t;
+  kir_expr_t *rows = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, s->group_count,
+                              tile_int(t, SWEEP_GROUP));
+  kir_expr_t *full = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, axis->count,
+                              tile_int(t, SWEEP_TILE));
+  return tile_op2(t, KIR_X_AND, TDSL_DTYPE_BOOL, rows, full);
+}
+
+/* ---- SWEEP_GROUP x nr accumulators --------------------------------------- */
+
+typedef struct micro {
+  tile_t *t;
+  kir_buffer_t *acc;
+  int64_t nr;
+} micro_t;
+
+static micro_t micro_open(tile_t *t, kir_block_t *block, tdsl_dtype_t type,
+                          int64_t nr) {
+  ix_pool_t *pool = t->module->pool;
+  const ix_poly_t *dims[2] = {ix_const(pool, SWEEP_GROUP),
+                              ix_const(pool, nr)};
+  return (micro_t){t, tile_alloc(t, block, "acc", type, KIR_REGISTER, 2, dims),
+                   nr};
+}
+
+/* Lanes of one row of the accumulators, in a loop over the rows. */
+static kir_block_t *micro_rows(const micro_t *m, kir_block_t *block,
+                               kir_expr_t **r, kir_expr_t **l) {
+  block = tile_loop(m->t, block, KIR_LOOP_UNROLL, "r", tile_int(m->t, 0),
+                    tile_int(m->t, SWEEP_GROUP), 1, r);
+  return tile_lanes_of(m->t, block, m->nr, l);
+}
+
+static kir_expr_t *micro_load(const micro_t *m, kir_expr_t *r,
+                              kir_expr_t *l) {
+  return kir_load(m->t->arena, m->acc, 2, (kir_expr_t *[]){r, l});
+}
+
+static void micro_store(const micro_t *m, kir_block_t *block, kir_expr_t *r,
+                        kir_expr_t *l, kir_expr_t *v) {
+  tile_store(m->t, block, m->acc, 2, (kir_expr_t *[]){r, l}, v);
+}
+
+/* acc[r][l] += a * b, one rounding. */
+static void micro_add(const micro_t *m, kir_block_t *block, kir_expr_t *r,
+                      kir_expr_t *l, kir_expr_t *a, kir_expr_t *b) {
+  kir_expr_t *factors[3] = {a, b, micro_load(m, r, l)};
+  micro_store(m, block, r, l,
+              kir_op(m->t->arena, KIR_X_FMA, m->acc->dtype, 3, factors));
+}
+
+/* ---- the first product: scores ------------------------------------------- */
+
+/* The first factor's rows, side by side for the broadcasts. */
+void tile_sweep_pack_rows(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  tile_t *t = s->t;
+  product_t *p = &pk->p;
+  const tir_index_t *index = p->k.members[0];
+  int64_t depth = 0;
+  kir_expr_t *i, *l;
+  (void)ix_is_const(index->extent, &depth);
+  int64_t lanes = depth % TILE_LANES == 0 ? TILE_LANES : 1;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "i", tile_int(t, 0),
+                    tile_int(t, depth), lanes, &i);
+  if (lanes > 1) {
+    block = tile_lanes(t, block, NULL, &l);
+    i = kir_add(t->arena, i, l);
+  }
+  tile_set_index(t, index, i);
+  tile_store(t, block, pk->rows, 2, (kir_expr_t *[]){s->r, i},
+             tile_expr(t, p->a));
+}
+
+static void whole_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  tile_t *t = s->t;
+  product_t *p = &pk->p;
+  tile_home_t *home =
+      td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)pk->node->outs[0]);
+  int64_t nr = columns_of(t, p->type, SWEEP_TILE);
+  kir_expr_t *c0 = tile_int(t, 0), *i, *r, *l;
+  if (nr < SWEEP_TILE) {
+    block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", c0,
+                      tile_int(t, SWEEP_TILE), nr, &c0);
+  }
+  micro_t m = micro_open(t, block, p->type, nr);
+  kir_block_t *body = micro_rows(&m, block, &r, &l);
+  micro_store(&m, body, r, l, kir_const_f(t->arena, p->type, 0.0));
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
+                                 tile_int(t, 0),
+                                 tile_dim(t, p->k.members[0]->extent), 1, &i);
+  body = micro_rows(&m, depth, &r, &l);
+  kir_expr_t *row[2] = {kir_add(t->arena, s->group_begin, r), i};
+  kir_expr_t *column[2] = {i, kir_add(t->arena, c0, l)};
+  micro_add(&m, body, r, l, kir_load(t->arena, pk->rows, 2, row),
+            kir_load(t->arena, pk->columns, 2, column));
+  body = micro_rows(&m, block, &r, &l);
+  kir_expr_t *to[2] = {r, kir_add(t->arena, c0, l)};
+  tile_store(t, body, home->buffer, 2, to, micro_load(&m, r, l));
+}
+
+/* ---- the second product: sums with a packed factor ----------------------- */
+
+/* The weight is read from where a tile left it. */
+static bool is_whole_sum(const sweep_t *s, uint32_t k) {
+  const tir_node_t *n = s->t->nodes[k];
+  const tir_expr_t *w = n->body->args[0];
+  if (s->factors[k] == NULL || w->op != TIR_X_LOAD) return false;
+  for (uint32_t i = 0; i < s->t->node_count; i++) {
+    const tir_node_t *tile = s->t->nodes[i];
+    if (tile->is_tile && tile->outs[0] == w->u.value) return true;
+  }
+  return false;
+}
+
+static void whole_sum(sweep_t *s, uint32_t k, kir_block_t *block) {
+  tile_t *t = s->t;
+  const tir_node_t *n = t->nodes[k];
+  const tir_index_t *axis = n->indices[n->index_count - 1];
+  int64_t width = 0;
+  (void)ix_is_const(n->indices[s->rows]->extent, &width);
+  int64_t nr = columns_of(t, n->body->type, width);
+  kir_expr_t *d0 = tile_int(t, 0), *u, *r, *l;
+  if (nr < width) {
+    block = tile_loop(t, block, KIR_LOOP_SERIAL, "d", d0, tile_int(t, width),
+                      nr, &d0);
+  }
+  micro_t m = micro_open(t, block, n->body->type, nr);
+  kir_block_t *body = micro_rows(&m, block, &r, &l);
+  kir_expr_t *at[2] = {kir_add(t->arena, s->group_begin, r),
+                       kir_add(t->arena, d0, l)};
+  micro_store(&m, body, r, l, kir_load(t->arena, s->states[k], 2, at));
+  kir_block_t *terms = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name,
+                                 s->begin, s->end, 1, &u);
+  body = micro_rows(&m, terms, &r, &l);
+  set_row(s, r);
+  tile_set_index(t, axis, u);
+  kir_expr_t *from[2] = {tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin),
+                         kir_add(t->arena, d0, l)};
+  micro_add(&m, body, r, l, tile_expr(t, n->body->args[0]),
+            kir_load(t->arena, s->factors[k], 2, from));
+  body = micro_rows(&m, block, &r, &l);
+  kir_expr_t *to[2] = {kir_add(t->arena, s->group_begin, r),
+                       kir_add(t->arena, d0, l)};
+  tile_store(t, body, s->states[k], 2, to, micro_load(&m, r, l));
+}
+
+/* ---- a tile -------------------------------------------------------------- */
+
+static kir_block_t *rows_of_group(sweep_t *s, kir_block_t *block,
+                                  kir_expr_t *count) {
+  kir_expr_t *gr;
+  block = tile_loop(s->t, block, KIR_LOOP_SERIAL, "r", tile_int(s->t, 0),
+                    count, 1, &gr);
+  set_row(s, gr);
+  return block;
+}
+
+/* What is done row by row between the products. */
+static void between(sweep_t *s, kir_block_t *block, bool is_masked) {
+  tile_t *t = s->t;
+  sweep_nodes_t was = tile_sweep_take_nodes(s, !is_masked);
+  block = rows_of_group(s, block, tile_int(t, SWEEP_GROUP));
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (s->packed[k].rows != NULL) continue;
+    if (t->nodes[k]->is_tile || sweep_is_maximum(t->nodes[k])) {
+      tile_sweep_before(s, k, block);
+    }
+  }
+  tile_sweep_moves(s, tile_sweep_if_moved(s, block));
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (sweep_is_sum(t->nodes[k]) && !is_whole_sum(s, k)) {
+      tile_sweep_add(s, k, block);
+    }
+  }
+  tile_sweep_put_nodes(s, was);
+}
+
+static void whole_group(sweep_t *s, kir_block_t *block, kir_expr_t *must) {
+  tile_t *t = s->t;
+  s->is_full = true;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (s->packed[k].rows != NULL) whole_product(s, &s->packed[k], block);
+  }
+  if (must != NULL) {
+    kir_stmt_t *choice = tile_push(t, block, tile_if(t, must));
+    between(s, &choice->body, false);
+    between(s, &choice->orelse, true);
+  } else {
+    between(s, block, s->masks.count > 0);
+  }
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (sweep_is_sum(t->nodes[k]) && is_whole_sum(s, k)) whole_sum(s, k, block);
+  }
+  s->is_full = false;
+}
+
+static void single_rows(sweep_t *s, kir_block_t *block,
+                        const sweep_span_t *axis) {
+  tile_t *t = s->t;
+  sweep_nodes_t was = tile_sweep_take_nodes(s, false);
+  block = rows_of_group(s, block, s->group_count);
+  kir_expr_t *is_live = tile_sweep_judge(s, axis, NULL, false);
+  if (is_live != NULL) block = &tile_push(t, block, tile_if(t, is_live))->body;
+  tile_sweep_one_row(s, block);
+  tile_sweep_put_nodes(s, was);
+}
+
+void tile_sweep_groups(sweep_t *s, kir_block_t *block,
+                       const sweep_span_t *axis) {
+  tile_t *t = s->t;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "g", tile_int(t, 0), s->count,
+                    SWEEP_GROUP, &s->group_begin);
+  kir_expr_t *left =
+      tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, s->count, s->group_begin);
+  s->group_count =
+      tile_let(t, block, "n", tile_min(t, left, tile_int(t, SWEEP_GROUP)));
+  sweep_span_t *rows = TD_NEW(t->arena, sweep_span_t);
+  rows->lo = kir_add(t->arena, s->from, s->group_begin);
+  rows->count = s->group_count;
+  rows->hi = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64,
+                      kir_add(t->arena, rows->lo, rows->count),
+                      tile_int(t, 1));
+  kir_expr_t *may = tile_sweep_judge(s, axis, rows, false);
+  if (may != NULL) block = &tile_push(t, block, tile_if(t, may))->body;
+  kir_stmt_t *choice = tile_push(t, block, tile_if(t, is_whole(s, axis)));
+  kir_expr_t *must = tile_sweep_judge(s, axis, rows, true);
+  /* tensors are looked through for the rows of the block */
+  if (must == NULL) must = tile_sweep_judge(s, axis, s->block, true);
+  whole_group(s, &choice->body, must);
+  single_rows(s, &choice->orelse, axis);
+}
