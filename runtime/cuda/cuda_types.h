@@ -173,15 +173,22 @@ typedef enum rcuda_pointer_attr_t {
   RCUDA_POINTER_MEMORY_TYPE = 2,
   RCUDA_POINTER_DEVICE_POINTER = 3,
   RCUDA_POINTER_HOST_POINTER = 4,
+  RCUDA_POINTER_BUFFER_ID = 7,
+  RCUDA_POINTER_IS_MANAGED = 8,
   RCUDA_POINTER_DEVICE_ORDINAL = 9,
   RCUDA_POINTER_RANGE_START = 11,
-  RCUDA_POINTER_RANGE_BYTES = 12
+  RCUDA_POINTER_RANGE_BYTES = 12,
+  RCUDA_POINTER_MAPPED = 13,
+  RCUDA_POINTER_ACCESS_FLAGS = 16,
+  RCUDA_POINTER_MEMPOOL = 17
 } rcuda_pointer_attr_t;
 
 typedef enum rcuda_flag_t {
   RCUDA_MEMORY_HOST = 1,
   RCUDA_MEMORY_DEVICE = 2,
+  RCUDA_MEMORY_UNIFIED = 4,
   RCUDA_STREAM_NON_BLOCKING = 1,
+  RCUDA_EVENT_EXTERNAL = 1, /* of records and waits in captures */
   RCUDA_EVENT_BLOCKING_SYNC = 1,
   RCUDA_EVENT_DISABLE_TIMING = 2,
   RCUDA_CAPTURE_NONE = 0,   /* states of a stream */
@@ -254,6 +261,80 @@ typedef struct rcuda_copy2d_t {
   size_t width, height; /* bytes, rows */
 } rcuda_copy2d_t;
 
+/* A box copy; level of detail and arrays are never used. */
+typedef struct rcuda_copy3d_t {
+  size_t src_x, src_y, src_z, src_lod;
+  int src_type; /* RCUDA_MEMORY_* */
+  const void *src_host;
+  rcuda_ptr_t src_device;
+  void *src_array, *unused0;
+  size_t src_pitch, src_height;
+  size_t dst_x, dst_y, dst_z, dst_lod;
+  int dst_type;
+  void *dst_host;
+  rcuda_ptr_t dst_device;
+  void *dst_array, *unused1;
+  size_t dst_pitch, dst_height;
+  size_t width, height, depth; /* bytes, rows, planes */
+} rcuda_copy3d_t;
+
+/* Where memory lies, and who may do what with it. */
+typedef struct rcuda_location_t {
+  int type; /* RCUDA_LOCATION_* */
+  int id;
+} rcuda_location_t;
+
+typedef struct rcuda_access_t {
+  rcuda_location_t location;
+  int flags; /* RCUDA_ACCESS_* */
+} rcuda_access_t;
+
+typedef struct rcuda_pool_props_t {
+  int type;    /* RCUDA_MEM_PINNED */
+  int handles; /* to export: none */
+  rcuda_location_t location;
+  void *security;
+  size_t max_bytes; /* 0: no limit */
+  unsigned short usage;
+  unsigned char unused[54];
+} rcuda_pool_props_t;
+
+typedef struct rcuda_memory_props_t {
+  int type;    /* RCUDA_MEM_PINNED */
+  int handles; /* to export: none */
+  rcuda_location_t location;
+  void *metadata;
+  struct {
+    unsigned char compression, rdma;
+    unsigned short usage;
+    unsigned char unused[4];
+  } flags;
+} rcuda_memory_props_t;
+
+typedef enum rcuda_pool_attr_t {
+  RCUDA_POOL_REUSE_EVENTS = 1,
+  RCUDA_POOL_REUSE_OPPORTUNISTIC = 2,
+  RCUDA_POOL_REUSE_INTERNAL = 3,
+  RCUDA_POOL_RELEASE_THRESHOLD = 4,
+  RCUDA_POOL_RESERVED = 5,
+  RCUDA_POOL_RESERVED_HIGH = 6,
+  RCUDA_POOL_USED = 7,
+  RCUDA_POOL_USED_HIGH = 8
+} rcuda_pool_attr_t;
+
+typedef enum rcuda_memory_word_t {
+  RCUDA_LOCATION_DEVICE = 1,
+  RCUDA_MEM_PINNED = 1,
+  RCUDA_ACCESS_NONE = 0,
+  RCUDA_ACCESS_READ = 1,
+  RCUDA_ACCESS_BOTH = 3,
+  RCUDA_GRANULARITY_MINIMUM = 0,
+  RCUDA_GRANULARITY_RECOMMENDED = 1,
+  RCUDA_ATTACH_GLOBAL = 1,
+  RCUDA_ATTACH_HOST = 2,
+  RCUDA_ATTACH_SINGLE = 4
+} rcuda_memory_word_t;
+
 /* Parameters of a kernel node of a graph. */
 typedef struct rcuda_kernel_node_t {
   rcuda_func_t *function;
@@ -271,7 +352,11 @@ typedef enum rcuda_node_type_t {
   RCUDA_NODE_MEMSET = 2,
   RCUDA_NODE_HOST = 3,
   RCUDA_NODE_GRAPH = 4,
-  RCUDA_NODE_EMPTY = 5
+  RCUDA_NODE_EMPTY = 5,
+  RCUDA_NODE_WAIT = 6,
+  RCUDA_NODE_RECORD = 7,
+  RCUDA_NODE_ALLOC = 10,
+  RCUDA_NODE_FREE = 11
 } rcuda_node_type_t;
 
 /* Why an executable graph could not take over another graph's parameters. */
@@ -297,6 +382,40 @@ typedef struct rcuda_memset_node_t {
   unsigned element_bytes; /* 1, 2 or 4 */
   size_t width, height;   /* elements, rows */
 } rcuda_memset_node_t;
+
+typedef struct rcuda_host_node_t {
+  void (*fn)(void *user);
+  void *user;
+} rcuda_host_node_t;
+
+typedef struct rcuda_alloc_node_t {
+  rcuda_pool_props_t props;
+  const rcuda_access_t *access;
+  size_t access_count, bytes;
+  rcuda_ptr_t address; /* filled in */
+} rcuda_alloc_node_t;
+
+/* Of an edge; all zero is the ordinary one. */
+typedef struct rcuda_edge_t {
+  unsigned char from_port, to_port, type, unused[5];
+} rcuda_edge_t;
+
+typedef struct rcuda_instantiate_t {
+  uint64_t flags; /* RCUDA_INSTANTIATE_* */
+  rcuda_stream_t *upload;
+  rcuda_node_t *node; /* out: where it failed */
+  int result;         /* out: RCUDA_INSTANTIATED_* */
+} rcuda_instantiate_t;
+
+typedef enum rcuda_instantiate_word_t {
+  RCUDA_INSTANTIATE_AUTO_FREE = 1,
+  RCUDA_INSTANTIATE_UPLOAD = 2,
+  RCUDA_INSTANTIATE_PRIORITY = 8,
+  RCUDA_INSTANTIATED = 0,
+  RCUDA_INSTANTIATED_ERROR = 1,
+  RCUDA_INSTANTIATED_BAD_SHAPE = 2,
+  RCUDA_INSTANTIATED_UNSUPPORTED = 3
+} rcuda_instantiate_word_t;
 
 /* An encoded tensor map. Opaque: only the driver that made it reads it. */
 typedef struct rcuda_tensor_map_t {
@@ -335,6 +454,8 @@ typedef void (*rcuda_sim_reset_t)(void);
 #define RCUDA_SIM_REPORT_TEXT    "simgpu_report_text"    /* get, to read */
 #define RCUDA_SIM_COUNTERS_COUNT "simgpu_counters_count" /* count */
 #define RCUDA_SIM_COUNTERS_GET   "simgpu_counters_get"   /* get */
+#define RCUDA_SIM_TRACE_COUNT    "simgpu_trace_count"    /* count */
+#define RCUDA_SIM_TRACE_GET      "simgpu_trace_get"      /* get */
 #define RCUDA_SIM_RESET          "simgpu_reset"
 
 #endif

@@ -384,10 +384,13 @@ bool sim_async_global_place(sim_warp_t *w, const sim_ins_t *ins,
   if (address & (align - 1))
     return sim_find(w, ins, SIM_CHECK_MEM_ALIGN, lane, PTX_SPACE_GLOBAL,
                     address, shown, "is no multiple of %u", align);
-  if (a->kind != SIM_ALLOC_HOST && !(launch->peers >> a->device & 1))
+  if (!sim_alloc_may(a, launch->device, launch->peers,
+                     kind == 'w' || kind == 'a'))
     return sim_find(w, ins, SIM_CHECK_MEM_PEER, lane, PTX_SPACE_GLOBAL,
                     address, shown,
-                    "belongs to device %u, which is no peer", a->device);
+                    a->has_rights ? "device %u did not let this one do that"
+                                  : "belongs to device %u, which is no peer",
+                    a->device);
   if ((kind == 'w' || kind == 'a') && a->is_read_only)
     return sim_find(w, ins, SIM_CHECK_MEM_READONLY, lane, PTX_SPACE_GLOBAL,
                     address, shown, "is read-only");

@@ -34,10 +34,12 @@ static void drop_sectors(sim_alloc_t *a) {
 
 static void drop_storage(sim_alloc_t *a) {
   size_t pages = page_count(a);
-  if (a->kind != SIM_ALLOC_HOST && a->host) munmap(a->host, a->host_bytes);
-  if (a->pages) munmap(a->pages, pages);
-  if (a->bits) munmap(a->bits, pages * (SIM_PAGE / 8));
-  if (a->counts) munmap(a->counts, pages * sizeof *a->counts);
+  if (!a->is_mapped) {
+    if (a->kind != SIM_ALLOC_HOST && a->host) munmap(a->host, a->host_bytes);
+    if (a->pages) munmap(a->pages, pages);
+    if (a->bits) munmap(a->bits, pages * (SIM_PAGE / 8));
+    if (a->counts) munmap(a->counts, pages * sizeof *a->counts);
+  }
   for (int k = 0; k < 3; k++) {
     if (a->touched[k])
       munmap(a->touched[k], (size_t)((a->bytes + 63) / 64 * 8));
@@ -91,13 +93,14 @@ static void remove_at(sim_memory_t *m, size_t at) {
   m->count--;
 }
 
-/* Host ranges may be handed out again by malloc: old records go. */
-static void remove_host_overlaps(sim_memory_t *m, uint64_t address,
-                                 uint64_t bytes) {
+/* Host ranges may be handed out again by malloc, reserved ones mapped again:
+   old records go. */
+static void remove_overlaps(sim_memory_t *m, uint64_t address,
+                            uint64_t bytes) {
   for (size_t i = 0; i < m->count;) {
     sim_alloc_t *a = m->list[i];
-    if (a->kind == SIM_ALLOC_HOST && !a->is_live &&
-        a->address < address + bytes && address < a->address + a->bytes) {
+    if (!a->is_live && !a->is_kept && a->address < address + bytes &&
+        address < a->address + a->bytes) {
       remove_at(m, i);
       m->freed--;
       drop(a);
@@ -107,8 +110,8 @@ static void remove_host_overlaps(sim_memory_t *m, uint64_t address,
   }
 }
 
-sim_alloc_t *sim_alloc_new(sim_memory_t *m, uint32_t device, uint64_t bytes,
-                           sim_alloc_kind_t kind, void *host) {
+static sim_alloc_t *new_record(const sim_memory_t *m, uint32_t device,
+                               uint64_t bytes, sim_alloc_kind_t kind) {
   sim_alloc_t *a = calloc(1, sizeof *a);
   if (!a) return NULL;
   a->bytes = bytes;
@@ -116,39 +119,89 @@ sim_alloc_t *sim_alloc_new(sim_memory_t *m, uint32_t device, uint64_t bytes,
   a->device = device;
   a->is_live = true;
   a->is_read_only = kind == SIM_ALLOC_CONST || kind == SIM_ALLOC_PARAM;
-  a->id = ++m->next_id;
   a->options = m->options;
-  if (!td_mutex_init(&a->mutex)) {
-    free(a);
-    return NULL;
-  }
+  if (td_mutex_init(&a->mutex)) return a;
+  free(a);
+  return NULL;
+}
+
+static bool give_storage(sim_alloc_t *a) {
+  a->host_bytes = page_count(a) * SIM_PAGE;
+  a->host = map_pages(a->host_bytes);
+  if (a->kind != SIM_ALLOC_DEVICE || !a->host) return a->host != NULL;
+  a->pages = map_pages(page_count(a));
+  a->bits = map_pages(page_count(a) * (SIM_PAGE / 8));
+  a->counts = map_pages(page_count(a) * sizeof *a->counts);
+  return a->pages && a->bits && a->counts;
+}
+
+sim_alloc_t *sim_alloc_new(sim_memory_t *m, uint32_t device, uint64_t bytes,
+                           sim_alloc_kind_t kind, void *host) {
+  sim_alloc_t *a = new_record(m, device, bytes, kind);
+  if (!a) return NULL;
+  a->id = ++m->next_id;
+  bool ok = true;
   if (kind == SIM_ALLOC_HOST) {
     a->host = host;
     a->address = (uint64_t)(uintptr_t)host;
-    remove_host_overlaps(m, a->address, bytes);
+    remove_overlaps(m, a->address, bytes);
   } else {
     uint64_t *next = &m->next[device];
     if (*next == 0) *next = SIM_WINDOW + device * SIM_WINDOW_BYTES + SIM_GUARD;
     /* a multiple of 256 that is none of 512 */
     a->address = ((*next + 511) & ~UINT64_C(511)) + 256;
     *next = a->address + bytes + SIM_GUARD;
-    a->host_bytes = page_count(a) * SIM_PAGE;
-    a->host = map_pages(a->host_bytes);
-    if (kind == SIM_ALLOC_DEVICE && a->host) {
-      a->pages = map_pages(page_count(a));
-      a->bits = map_pages(page_count(a) * (SIM_PAGE / 8));
-      a->counts = map_pages(page_count(a) * sizeof *a->counts);
-      if (!a->pages || !a->bits || !a->counts) {
-        drop(a);
-        return NULL;
-      }
-    }
+    ok = give_storage(a);
   }
-  if (!a->host || !insert(m, a)) {
+  if (!ok || !insert(m, a)) {
     drop(a);
     return NULL;
   }
   return a;
+}
+
+sim_alloc_t *sim_storage_new(const sim_memory_t *m, uint32_t device,
+                             uint64_t bytes) {
+  sim_alloc_t *a = new_record(m, device, bytes, SIM_ALLOC_DEVICE);
+  if (!a || give_storage(a)) return a;
+  drop(a);
+  return NULL;
+}
+
+void sim_storage_free(sim_alloc_t *a) {
+  drop(a);
+}
+
+sim_alloc_t *sim_alloc_map(sim_memory_t *m, uint64_t address,
+                           sim_alloc_t *storage) {
+  sim_alloc_t *a =
+      new_record(m, storage->device, storage->bytes, SIM_ALLOC_DEVICE);
+  if (!a) return NULL;
+  /* page states change under a record's own mutex: two records that share
+     storage must find no page untouched */
+  sim_poison_range(storage, 0, storage->bytes);
+  a->id = ++m->next_id;
+  a->address = address;
+  a->is_mapped = true;
+  a->has_rights = true;
+  a->host = storage->host;
+  a->pages = storage->pages;
+  a->bits = storage->bits;
+  a->counts = storage->counts;
+  remove_overlaps(m, address, a->bytes);
+  if (insert(m, a)) return a;
+  drop(a);
+  return NULL;
+}
+
+bool sim_alloc_revive(sim_memory_t *m, sim_alloc_t *a) {
+  if (!give_storage(a)) {
+    drop_storage(a);
+    return false;
+  }
+  a->is_live = true;
+  m->freed--;
+  return true;
 }
 
 void sim_alloc_release(sim_memory_t *m, sim_alloc_t *a) {
@@ -163,7 +216,8 @@ void sim_alloc_release(sim_memory_t *m, sim_alloc_t *a) {
   if (!ids) return;
   size_t n = 0;
   for (size_t i = 0; i < m->count; i++) {
-    if (!m->list[i]->is_live) ids[n++] = m->list[i]->id;
+    if (!m->list[i]->is_live && !m->list[i]->is_kept)
+      ids[n++] = m->list[i]->id;
   }
   /* the median by counting: ids are small and dense enough to bisect */
   uint32_t low = 0, high = m->next_id;
@@ -180,7 +234,7 @@ void sim_alloc_release(sim_memory_t *m, sim_alloc_t *a) {
   free(ids);
   for (size_t i = 0; i < m->count; i++) {
     sim_alloc_t *x = m->list[i];
-    if (!x->is_live && x->id <= newest_dropped && x != a) {
+    if (!x->is_live && !x->is_kept && x->id <= newest_dropped && x != a) {
       drop(x);
       continue;
     }

@@ -22,6 +22,9 @@
 #define SIM_LOCAL_BASE  UINT64_C(0x110000000000)
 #define SIM_SPACE_BYTES (UINT64_C(1) << 32)
 #define SIM_PAGE        4096u
+/* Windows: one a device, and one of reserved ranges (sim_virtual.c). */
+#define SIM_WINDOWS        17u
+#define SIM_VIRTUAL_WINDOW 16u
 
 typedef enum sim_alloc_kind_t {
   SIM_ALLOC_DEVICE,
@@ -54,6 +57,15 @@ typedef struct sim_alloc_t {
   uint64_t made_by;
   const char *name;   /* of a module variable, else NULL */
   bool is_ending;     /* a stream-ordered free is queued */
+  bool is_managed;    /* of the host, allocated for both */
+  bool is_kept;       /* the record outlives its storage: graph memory */
+  bool is_given;      /* graph memory whose allocating launch was submitted */
+  bool is_mapped;     /* storage of a physical allocation, not its own */
+  bool is_returned;   /* its pool has its bytes back already */
+  uint64_t pool;      /* handle of the pool it came from, or 0 */
+  uint64_t physical;  /* of a mapping: handle of its memory */
+  bool has_rights;    /* these decide who may touch it, not peer access: */
+  uint64_t readers, writers; /* a bit a device */
   uint64_t *touched[3]; /* of a launch that notes what it touches: a bit a
                            byte read, written, used atomically; mapped */
   const struct sim_options_t *options; /* for poison */
@@ -66,7 +78,7 @@ typedef struct sim_alloc_t {
 typedef struct sim_memory_t {
   sim_alloc_t **list; /* sorted by address */
   size_t count, capacity, freed;
-  uint64_t next[16];  /* the next address of each device */
+  uint64_t next[SIM_WINDOWS]; /* the next address of each window */
   uint32_t next_id;
   const struct sim_options_t *options; /* for poison; NULL: 0xFF */
   uint32_t stamp;     /* of the latest launch's sectors */
@@ -77,6 +89,25 @@ typedef struct sim_memory_t {
 sim_alloc_t *sim_alloc_new(sim_memory_t *memory, uint32_t device,
                            uint64_t bytes, sim_alloc_kind_t kind,
                            void *host);
+/* Storage that no address has yet (NULL without memory), its end, and a
+   record at an address that shares it. */
+sim_alloc_t *sim_storage_new(const sim_memory_t *memory, uint32_t device,
+                             uint64_t bytes);
+void sim_storage_free(sim_alloc_t *storage);
+sim_alloc_t *sim_alloc_map(sim_memory_t *memory, uint64_t address,
+                           sim_alloc_t *storage);
+/* New storage, undefined, for a kept record that has none. */
+bool sim_alloc_revive(sim_memory_t *memory, sim_alloc_t *alloc);
+
+/* True if kernels and copies of the device may touch it. peers: devices whose
+   memory they may use. */
+static inline bool sim_alloc_may(const sim_alloc_t *a, uint32_t device,
+                                 uint64_t peers, bool is_write) {
+  if (a->has_rights)
+    return (is_write ? a->writers : a->readers) >> device & 1;
+  return a->kind == SIM_ALLOC_HOST || (peers >> a->device & 1);
+}
+
 /* Storage goes, the record stays. */
 void sim_alloc_release(sim_memory_t *memory, sim_alloc_t *alloc);
 /* Forgets everything, storage included. */

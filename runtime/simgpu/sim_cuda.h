@@ -159,6 +159,104 @@ int cuGraphExecKernelNodeSetParams_v2(rcuda_exec_t *exec,
     rcuda_node_t *handle, const rcuda_kernel_node_t *params);
 int cuGraphExecUpdate_v2(rcuda_exec_t *exec, rcuda_graph_t *graph,
     rcuda_update_info_t *info);
+int cuStreamGetCaptureInfo_v3( rcuda_stream_t *stream, int *status, uint64_t
+    *id, rcuda_graph_t **graph, rcuda_node_t *const **after, const
+    rcuda_edge_t **edges, size_t *count);
+int cuMemcpy3D_v2(const rcuda_copy3d_t *c);
+int cuMemcpy3DAsync_v2(const rcuda_copy3d_t *c, rcuda_stream_t *stream);
+int cuMemsetD2D16_v2(uint64_t dst, size_t pitch, unsigned short v, size_t
+    width, size_t height);
+int cuMemsetD2D8Async(uint64_t dst, size_t pitch, unsigned char v, size_t
+    width, size_t height, rcuda_stream_t *stream);
+int cuMemsetD2D16Async(uint64_t dst, size_t pitch, unsigned short v, size_t
+    width, size_t height, rcuda_stream_t *stream);
+int cuMemsetD2D32Async(uint64_t dst, size_t pitch, unsigned v, size_t width,
+    size_t height, rcuda_stream_t *stream);
+int cuGraphInstantiateWithParams(rcuda_exec_t **out, rcuda_graph_t *handle,
+    rcuda_instantiate_t *params);
+int cuGraphClone(rcuda_graph_t **out, rcuda_graph_t *handle);
+int cuGraphGetEdges_v2(rcuda_graph_t *handle, rcuda_node_t **from,
+    rcuda_node_t **to, rcuda_edge_t *data, size_t *count);
+int cuGraphAddDependencies_v2(rcuda_graph_t *handle, rcuda_node_t *const
+    *from, rcuda_node_t *const *to, const rcuda_edge_t *data, size_t count);
+int cuLibraryLoadData(rcuda_library_t **out, const void *image, int *options,
+    void **values, unsigned count, int *library_options, void
+    **library_values, unsigned library_count);
+int cuLibraryUnload(rcuda_library_t *handle);
+int cuLibraryGetKernel(rcuda_kernel_t **out, rcuda_library_t *handle, const
+    char *name);
+int cuLibraryGetModule(rcuda_module_t **out, rcuda_library_t *handle);
+int cuLibraryGetGlobal(uint64_t *out, size_t *bytes, rcuda_library_t *handle,
+    const char *name);
+int cuKernelGetFunction(rcuda_func_t **out, rcuda_kernel_t *handle);
+int cuKernelGetAttribute(int *out, int attribute, rcuda_kernel_t *handle, int
+    device);
+int cuKernelSetAttribute(int attribute, int value, rcuda_kernel_t *handle, int
+    device);
+int cuPointerGetAttributes(unsigned count, int *attributes, void **data,
+    uint64_t address);
+int cuGraphAddKernelNode_v2(rcuda_node_t **out, rcuda_graph_t *graph,
+    rcuda_node_t *const *after, size_t count, const rcuda_kernel_node_t
+    *params);
+int cuGraphAddMemcpyNode(rcuda_node_t **out, rcuda_graph_t *graph,
+    rcuda_node_t *const *after, size_t count, const rcuda_copy3d_t *params,
+    rcuda_ctx_t *context);
+int cuGraphAddMemsetNode(rcuda_node_t **out, rcuda_graph_t *graph,
+    rcuda_node_t *const *after, size_t count, const rcuda_memset_node_t
+    *params, rcuda_ctx_t *context);
+int cuGraphAddHostNode(rcuda_node_t **out, rcuda_graph_t *graph, rcuda_node_t
+    *const *after, size_t count, const rcuda_host_node_t *params);
+int cuGraphAddEmptyNode(rcuda_node_t **out, rcuda_graph_t *graph, rcuda_node_t
+    *const *after, size_t count);
+int cuGraphAddChildGraphNode(rcuda_node_t **out, rcuda_graph_t *graph,
+    rcuda_node_t *const *after, size_t count, rcuda_graph_t *child);
+int cuGraphChildGraphNodeGetGraph(rcuda_node_t *node, rcuda_graph_t **out);
+int cuGraphAddEventRecordNode(rcuda_node_t **out, rcuda_graph_t *graph,
+    rcuda_node_t *const *after, size_t count, rcuda_event_t *event);
+int cuGraphAddEventWaitNode(rcuda_node_t **out, rcuda_graph_t *graph,
+    rcuda_node_t *const *after, size_t count, rcuda_event_t *event);
+int cuGraphAddMemAllocNode(rcuda_node_t **out, rcuda_graph_t *graph,
+    rcuda_node_t *const *after, size_t count, rcuda_alloc_node_t *params);
+int cuGraphAddMemFreeNode(rcuda_node_t **out, rcuda_graph_t *graph,
+    rcuda_node_t *const *after, size_t count, uint64_t address);
+int cuOccupancyMaxPotentialBlockSize( int *grid, int *block, rcuda_func_t
+    *handle, size_t (*dynamic_of)(int threads), size_t dynamic, int limit);
+int cuOccupancyMaxPotentialBlockSizeWithFlags( int *grid, int *block,
+    rcuda_func_t *handle, size_t (*dynamic_of)(int threads), size_t dynamic,
+    int limit, unsigned flags);
+int cuOccupancyMaxActiveClusters(int *out, rcuda_func_t *handle, const
+    rcuda_launch_config_t *c);
+int cuMemAllocFromPoolAsync(uint64_t *out, size_t bytes, rcuda_pool_t *pool,
+    rcuda_stream_t *stream);
+int cuMemPoolCreate(rcuda_pool_t **out, const rcuda_pool_props_t *props);
+int cuMemPoolDestroy(rcuda_pool_t *handle);
+int cuMemPoolTrimTo(rcuda_pool_t *handle, size_t keep);
+int cuMemPoolSetAttribute(rcuda_pool_t *handle, int attribute, const void
+    *value);
+int cuMemPoolGetAttribute(rcuda_pool_t *handle, int attribute, void *value);
+int cuMemPoolSetAccess(rcuda_pool_t *handle, const rcuda_access_t *list,
+    size_t count);
+int cuMemPoolGetAccess(int *flags, rcuda_pool_t *handle, const
+    rcuda_location_t *location);
+int cuDeviceGetDefaultMemPool(rcuda_pool_t **out, int device);
+int cuDeviceGetMemPool(rcuda_pool_t **out, int device);
+int cuDeviceSetMemPool(int device, rcuda_pool_t *handle);
+int cuMemAddressReserve(uint64_t *out, size_t bytes, size_t alignment,
+    uint64_t address, unsigned long long flags);
+int cuMemAddressFree(uint64_t address, size_t bytes);
+int cuMemGetAllocationGranularity( size_t *out, const rcuda_memory_props_t
+    *props, int option);
+int cuMemCreate(uint64_t *out, size_t bytes, const rcuda_memory_props_t
+    *props, unsigned long long flags);
+int cuMemRelease(uint64_t handle);
+int cuMemMap(uint64_t address, size_t bytes, size_t offset, uint64_t handle,
+    unsigned long long flags);
+int cuMemUnmap(uint64_t address, size_t bytes);
+int cuMemSetAccess(uint64_t address, size_t bytes, const rcuda_access_t *list,
+    size_t count);
+int cuMemGetAccess(unsigned long long *flags, const rcuda_location_t
+    *location, uint64_t address);
+size_t simgpu_totals_get(char *out, size_t bytes);
 const char *simgpu_version(void);
 int simgpu_configure(const char *text);
 size_t simgpu_report_count(void);
@@ -175,7 +273,28 @@ int cuGetProcAddress_v2(const char *name, void **out, int version,
 
 /* Frees what a context owns of one handle's object (sim_module.c). */
 void sim_drop_object(sim_slot_t *slot, uint64_t ctx);
-int sim_check_ranges(const sim_ctx_t *ctx, const sim_op_run_t *op);
+/* -- modules: ctx NULL judges the text without placing it; library: modules
+   of one are its own -- */
+int sim_module_load(sim_ctx_t *ctx, const void *image, uint64_t *out,
+                    void *log, size_t *log_bytes);
+/* With the log that the caller's options ask for. */
+int sim_load_logged(sim_ctx_t *ctx, const void *image, unsigned count,
+                    const int *options, void **values, uint64_t *out);
+void sim_module_free(sim_module_t *m);
+/* Launches of its functions that nobody has waited for: a finding. */
+void sim_module_report_queued(const sim_module_t *m);
+sim_func_t *sim_module_func(const sim_module_t *m, const char *name);
+int sim_module_global(const sim_module_t *m, const char *name, uint64_t *out,
+                      size_t *bytes);
+int sim_func_attribute(const sim_func_t *f, int attribute, int *out);
+int sim_func_set(sim_func_t *f, int attribute, int value);
+/* Of a library's kernel, its function in the current context, loaded if need
+   be; NULL for any other handle. */
+sim_func_t *sim_kernel_func(const void *handle);
+void sim_libraries_free(sim_state_t *state);
+/* The same without parameters. */
+int sim_prepare_geometry(sim_func_t *f, const rcuda_launch_config_t *c,
+                         sim_op_run_t *op);
 /* Checks a launch against every limit and fills the operation. */
 int sim_prepare_launch(sim_func_t *f, const rcuda_launch_config_t *c,
                        void **params, void **extra, sim_op_run_t *op);

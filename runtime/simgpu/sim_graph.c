@@ -1,11 +1,5 @@
-/* Exported cu* functions: captures, graphs, executable graphs.
-
-   A capture keeps, for every stream in it, the nodes that its next node comes
-   after; events carry such a set from stream to stream. An executable graph
-   holds its nodes in an order that respects all dependencies and is cut into
-   chains, each of which owns a lane of the queue, so that what the graph does
-   not order is as free as work of different streams. */
-#include "runtime/simgpu/sim_cuda.h"
+/* Exported cu* functions: graphs, their nodes and edges. */
+#include "runtime/simgpu/sim_graph.h"
 
 #include <stdlib.h>
 
@@ -38,10 +32,11 @@ void sim_nodes_free(sim_nodes_t *nodes) {
 
 /* -- graphs -- */
 
-static sim_graph_t *new_graph(sim_type_t type, uint64_t ctx) {
+sim_graph_t *sim_graph_new(sim_type_t type, uint64_t ctx) {
   sim_graph_t *g = calloc(1, sizeof *g);
   if (!g) return NULL;
   g->ctx = ctx;
+  g->number = ++sim_state()->graphs;
   g->handle = sim_handle_new(type, g);
   if (g->handle) return g;
   free(g);
@@ -66,8 +61,8 @@ void sim_graph_free(sim_graph_t *g) {
 }
 
 /* A node at the end; takes what op owns, also if it fails. */
-static sim_node_t *add_node(sim_graph_t *g, const sim_op_run_t *op,
-                            const sim_nodes_t *after, bool has_handle) {
+sim_node_t *sim_graph_add(sim_graph_t *g, const sim_op_run_t *op,
+                          const sim_nodes_t *after, bool has_handle) {
   sim_node_t *n = calloc(1, sizeof *n);
   if (!n) {
     sim_op_run_t gone = *op;
@@ -103,189 +98,48 @@ static uint32_t index_of(const sim_graph_t *g, const void *handle) {
   return UINT32_MAX;
 }
 
-/* -- captures -- */
+/* -- copies of graphs -- */
 
-int sim_capture(sim_stream_t *stream, const sim_op_run_t *op) {
-  sim_graph_t *g = sim_handle_number(SIM_TYPE_GRAPH, stream->graph);
-  sim_op_run_t mine = *op;
-  if (!g || g->is_broken) {
-    sim_op_free(&mine);
-    return RCUDA_CAPTURE_INVALIDATED;
+/* Graphs with memory nodes have no copies: an address has one owner. */
+static bool has_memory(const sim_graph_t *g) {
+  for (uint32_t i = 0; i < g->count; i++)
+    if (g->nodes[i]->op.kind == SIM_RUN_ALLOC ||
+        g->nodes[i]->op.kind == SIM_RUN_FREE)
+      return true;
+  return false;
+}
+
+static uint32_t depth_of(const sim_graph_t *g, uint32_t level) {
+  uint32_t most = level;
+  for (uint32_t i = 0; level < SIM_MAX_DEPTH && i < g->count; i++) {
+    const sim_graph_t *child =
+        sim_handle_number(SIM_TYPE_GRAPH, g->nodes[i]->op.graph);
+    uint32_t n = child ? depth_of(child, level + 1) : level;
+    if (n > most) most = n;
   }
-  if (!add_node(g, &mine, &stream->last, true)) return RCUDA_OUT_OF_MEMORY;
-  stream->last.count = 0;
-  return sim_nodes_add(&stream->last, g->count - 1) ? 0
-                                                    : RCUDA_OUT_OF_MEMORY;
+  return most;
 }
 
-/* True if the capture forbids the calling thread what may synchronise. */
-static bool forbids(const sim_graph_t *g, int thread_mode) {
-  bool is_mine = pthread_equal(g->thread, pthread_self());
-  if (g->mode == RCUDA_CAPTURE_RELAXED ||
-      thread_mode == RCUDA_CAPTURE_RELAXED)
-    return false;
-  if (g->mode == RCUDA_CAPTURE_THREAD_LOCAL ||
-      thread_mode == RCUDA_CAPTURE_THREAD_LOCAL)
-    return is_mine;
-  return true;
-}
-
-int sim_no_capture(void) {
-  sim_state_t *s = sim_state();
-  const int *mode = NULL;
-  int code = 0;
-  for (size_t i = 0; i < s->slot_count; i++) {
-    sim_graph_t *g = s->slots[i].object;
-    if (!g || s->slots[i].type != SIM_TYPE_GRAPH || !g->is_capturing)
-      continue;
-    if (!mode) mode = sim_thread_mode();
-    if (!forbids(g, mode ? *mode : RCUDA_CAPTURE_GLOBAL)) continue;
-    g->is_broken = true;
-    code = RCUDA_CAPTURE_UNSUPPORTED;
+int sim_graph_copy(const sim_graph_t *from, sim_graph_t **out) {
+  if (has_memory(from)) return RCUDA_INVALID_VALUE;
+  if (depth_of(from, 0) >= SIM_MAX_DEPTH) return RCUDA_NOT_SUPPORTED;
+  sim_graph_t *g = sim_graph_new(SIM_TYPE_GRAPH, from->ctx);
+  bool ok = g != NULL;
+  for (uint32_t i = 0; ok && i < from->count; i++) {
+    sim_op_run_t op;
+    ok = sim_op_copy(&op, &from->nodes[i]->op) &&
+         sim_graph_add(g, &op, &from->nodes[i]->after, true);
   }
-  return code;
+  if (!ok && g) sim_graph_free(g);
+  *out = ok ? g : NULL;
+  return ok ? 0 : RCUDA_OUT_OF_MEMORY;
 }
 
-int sim_no_implicit(const sim_ctx_t *ctx) {
-  sim_state_t *s = sim_state();
-  int code = 0;
-  for (size_t i = 0; i < s->slot_count; i++) {
-    const sim_stream_t *stream = s->slots[i].object;
-    if (!stream || s->slots[i].type != SIM_TYPE_STREAM || !stream->graph ||
-        stream->ctx != ctx->handle ||
-        (stream->flags & RCUDA_STREAM_NON_BLOCKING))
-      continue;
-    sim_graph_t *g = sim_handle_number(SIM_TYPE_GRAPH, stream->graph);
-    if (g) g->is_broken = true;
-    code = RCUDA_CAPTURE_IMPLICIT;
-  }
-  return code;
-}
-
-static int with_stream(const char *name, const void *handle,
-                       sim_stream_t **out) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx(name, &ctx);
-  if (code) return code;
-  return sim_stream_of(handle, out) ? 0 : sim_leave(RCUDA_INVALID_HANDLE);
-}
-
-SIM_EXPORT int cuStreamBeginCapture_v2(rcuda_stream_t *stream, int mode) {
-  sim_stream_t *s;
-  int code = with_stream("cuStreamBeginCapture_v2", stream, &s);
-  if (code) return code;
-  if (!s) return sim_leave(RCUDA_CAPTURE_UNSUPPORTED);
-  if (mode < 0 || mode > 2) return sim_leave(RCUDA_INVALID_VALUE);
-  if (s->graph) return sim_leave(RCUDA_ILLEGAL_STATE);
-  sim_graph_t *g = new_graph(SIM_TYPE_GRAPH, s->ctx);
-  if (!g) return sim_leave(RCUDA_OUT_OF_MEMORY);
-  g->is_capturing = true;
-  g->mode = mode;
-  g->thread = pthread_self();
-  s->graph = g->handle;
-  s->is_origin = true;
-  s->last.count = 0;
-  return sim_leave(0);
-}
-
-/* Marks what the nodes come after, themselves included. */
-static void mark(const sim_graph_t *g, uint8_t *seen,
-                 const sim_nodes_t *from) {
-  for (uint32_t i = 0; i < from->count; i++) seen[from->list[i]] = 1;
-  /* a captured node comes after earlier ones only */
-  for (uint32_t i = g->count; i-- > 0;) {
-    const sim_nodes_t *after = &g->nodes[i]->after;
-    for (uint32_t k = 0; seen[i] && k < after->count; k++)
-      seen[after->list[k]] = 1;
-  }
-}
-
-/* Takes every stream and event out of the capture. True if the work of all
-   other streams was joined into the origin. */
-static bool leave_capture(sim_graph_t *g, sim_stream_t *origin) {
-  sim_state_t *st = sim_state();
-  uint8_t *seen = calloc(1, g->count + 1u);
-  bool is_joined = true;
-  if (seen) mark(g, seen, &origin->last);
-  for (size_t i = 0; i < st->slot_count; i++) {
-    sim_stream_t *other = st->slots[i].object;
-    sim_event_t *e = st->slots[i].object;
-    if (!other) continue;
-    if (st->slots[i].type == SIM_TYPE_STREAM && other->graph == g->handle) {
-      for (uint32_t k = 0; seen && k < other->last.count; k++)
-        if (!seen[other->last.list[k]]) is_joined = false;
-      other->graph = 0;
-      other->is_origin = false;
-      sim_nodes_free(&other->last);
-    }
-    if (st->slots[i].type == SIM_TYPE_EVENT && e->graph == g->handle) {
-      e->graph = 0;
-      sim_nodes_free(&e->last);
-    }
-  }
-  free(seen);
-  return is_joined;
-}
-
-SIM_EXPORT int cuStreamEndCapture(rcuda_stream_t *stream,
-                                  rcuda_graph_t **out) {
-  sim_stream_t *s;
-  int code = with_stream("cuStreamEndCapture", stream, &s);
-  if (code) return code;
-  if (!s || !s->graph) return sim_leave(RCUDA_ILLEGAL_STATE);
-  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!s->is_origin) return sim_leave(RCUDA_CAPTURE_UNMATCHED);
-  sim_graph_t *g = sim_handle_number(SIM_TYPE_GRAPH, s->graph);
-  *out = NULL;
-  if (g && g->mode != RCUDA_CAPTURE_RELAXED &&
-      !pthread_equal(g->thread, pthread_self()))
-    return sim_leave(RCUDA_CAPTURE_WRONG_THREAD);
-  if (!g) {
-    s->graph = 0;
-    s->is_origin = false;
-    return sim_leave(RCUDA_CAPTURE_INVALIDATED);
-  }
-  bool is_joined = leave_capture(g, s);
-  if (g->is_broken || !is_joined) {
-    code = g->is_broken ? RCUDA_CAPTURE_INVALIDATED : RCUDA_CAPTURE_UNJOINED;
-    sim_graph_free(g);
-    return sim_leave(code);
-  }
-  g->is_capturing = false;
-  *out = (rcuda_graph_t *)(uintptr_t)g->handle;
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuStreamIsCapturing(rcuda_stream_t *stream, int *out) {
-  sim_stream_t *s;
-  int code = with_stream("cuStreamIsCapturing", stream, &s);
-  if (code) return code;
-  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  sim_graph_t *g =
-      s && s->graph ? sim_handle_number(SIM_TYPE_GRAPH, s->graph) : NULL;
-  *out = !s || !s->graph      ? RCUDA_CAPTURE_NONE
-         : g && !g->is_broken ? RCUDA_CAPTURE_ACTIVE
-                              : RCUDA_CAPTURE_BROKEN;
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuThreadExchangeStreamCaptureMode(int *mode) {
-  int code = sim_enter("cuThreadExchangeStreamCaptureMode", true);
-  if (code) return code;
-  if (!mode || *mode < 0 || *mode > 2) return sim_leave(RCUDA_INVALID_VALUE);
-  int *mine = sim_thread_mode();
-  if (!mine) return sim_leave(RCUDA_OUT_OF_MEMORY);
-  int old = *mine;
-  *mine = *mode;
-  *mode = old;
-  return sim_leave(0);
-}
-
-/* -- graphs and their nodes -- */
+/* -- calls -- */
 
 /* Enters with a graph that no capture holds. */
-static int with_graph(const char *name, const void *handle,
-                      sim_graph_t **out) {
+int sim_with_graph(const char *name, const void *handle,
+                   sim_graph_t **out) {
   int code = sim_enter(name, true);
   if (code) return code;
   *out = sim_handle_get(SIM_TYPE_GRAPH, handle);
@@ -298,7 +152,7 @@ SIM_EXPORT int cuGraphCreate(rcuda_graph_t **out, unsigned flags) {
   if (code) return code;
   if (!out || flags) return sim_leave(RCUDA_INVALID_VALUE);
   const sim_ctx_t *ctx = sim_current();
-  sim_graph_t *g = new_graph(SIM_TYPE_GRAPH, ctx ? ctx->handle : 0);
+  sim_graph_t *g = sim_graph_new(SIM_TYPE_GRAPH, ctx ? ctx->handle : 0);
   if (!g) return sim_leave(RCUDA_OUT_OF_MEMORY);
   *out = (rcuda_graph_t *)(uintptr_t)g->handle;
   return sim_leave(0);
@@ -306,7 +160,7 @@ SIM_EXPORT int cuGraphCreate(rcuda_graph_t **out, unsigned flags) {
 
 SIM_EXPORT int cuGraphDestroy(rcuda_graph_t *handle) {
   sim_graph_t *g;
-  int code = with_graph("cuGraphDestroy", handle, &g);
+  int code = sim_with_graph("cuGraphDestroy", handle, &g);
   if (code) return code;
   sim_graph_free(g);
   return sim_leave(0);
@@ -316,7 +170,7 @@ SIM_EXPORT int cuGraphDestroy(rcuda_graph_t *handle) {
 SIM_EXPORT int cuGraphGetNodes(rcuda_graph_t *handle, rcuda_node_t **nodes,
                                size_t *count) {
   sim_graph_t *g;
-  int code = with_graph("cuGraphGetNodes", handle, &g);
+  int code = sim_with_graph("cuGraphGetNodes", handle, &g);
   if (code) return code;
   if (!count) return sim_leave(RCUDA_INVALID_VALUE);
   for (size_t i = 0; nodes && i < *count; i++)
@@ -349,10 +203,13 @@ SIM_EXPORT int cuGraphNodeGetType(rcuda_node_t *handle, int *out) {
   case SIM_RUN_COPY: *out = RCUDA_NODE_MEMCPY; break;
   case SIM_RUN_FILL: *out = RCUDA_NODE_MEMSET; break;
   case SIM_RUN_HOST: *out = RCUDA_NODE_HOST; break;
-  case SIM_RUN_EMPTY:
-  case SIM_RUN_ALLOC:
-  case SIM_RUN_FREE:
-  case SIM_RUN_EVENT: *out = RCUDA_NODE_EMPTY; break;
+  case SIM_RUN_CHILD: *out = RCUDA_NODE_GRAPH; break;
+  case SIM_RUN_EVENT: *out = RCUDA_NODE_RECORD; break;
+  case SIM_RUN_WAIT: *out = RCUDA_NODE_WAIT; break;
+  case SIM_RUN_ALLOC: *out = RCUDA_NODE_ALLOC; break;
+  case SIM_RUN_FREE: *out = RCUDA_NODE_FREE; break;
+  case SIM_RUN_UNMAP: /* never in a graph */
+  case SIM_RUN_EMPTY: *out = RCUDA_NODE_EMPTY; break;
   }
   return sim_leave(0);
 }
@@ -375,293 +232,106 @@ SIM_EXPORT int cuGraphKernelNodeGetParams_v2(rcuda_node_t *handle,
   return sim_leave(0);
 }
 
-/* A launch from a node's parameters. */
-static int node_launch(const rcuda_kernel_node_t *p, sim_op_run_t *op) {
-  memset(op, 0, sizeof *op);
-  if (!p) return RCUDA_INVALID_VALUE;
-  sim_func_t *f = sim_func_of(p->function);
-  const sim_module_t *m =
-      f ? sim_handle_number(SIM_TYPE_MODULE, f->module) : NULL;
-  if (!m) return RCUDA_INVALID_HANDLE;
-  rcuda_launch_config_t c = {.shared_bytes = p->shared_bytes};
-  memcpy(c.grid, p->grid, sizeof c.grid);
-  memcpy(c.block, p->block, sizeof c.block);
-  op->name = "cuGraphLaunch";
-  op->ctx = m->ctx;
-  int code = sim_prepare_launch(f, &c, p->parameters, p->extra, op);
-  if (code) sim_op_free(op);
-  return code;
+SIM_EXPORT int cuGraphClone(rcuda_graph_t **out, rcuda_graph_t *handle) {
+  sim_graph_t *g, *copy;
+  int code = sim_with_graph("cuGraphClone", handle, &g);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  code = sim_graph_copy(g, &copy);
+  if (!code) *out = (rcuda_graph_t *)(uintptr_t)copy->handle;
+  return sim_leave(code);
 }
 
-/* -- executable graphs -- */
+/* -- edges -- */
 
-/* The graph's nodes in an order that respects the dependencies, as indices;
-   false if they are circular. order and degree hold count entries. */
-static bool sort_nodes(const sim_graph_t *g, uint32_t *order,
-                       uint32_t *degree) {
-  uint32_t n = 0;
+/* Only ordinary edges: the other kinds are programmatic launch. */
+static bool is_ordinary(const rcuda_edge_t *e) {
+  return !e->from_port && !e->to_port && !e->type;
+}
+
+/* The number of edges, and as many as there is room for. */
+SIM_EXPORT int cuGraphGetEdges_v2(rcuda_graph_t *handle, rcuda_node_t **from,
+                                  rcuda_node_t **to, rcuda_edge_t *data,
+                                  size_t *count) {
+  sim_graph_t *g;
+  int code = sim_with_graph("cuGraphGetEdges_v2", handle, &g);
+  if (code) return code;
+  if (!count || !from != !to) return sim_leave(RCUDA_INVALID_VALUE);
+  size_t room = from ? *count : 0, n = 0;
   for (uint32_t i = 0; i < g->count; i++) {
-    degree[i] = g->nodes[i]->after.count;
-    if (!degree[i]) order[n++] = i;
+    const sim_nodes_t *after = &g->nodes[i]->after;
+    for (uint32_t k = 0; k < after->count; k++, n++) {
+      if (n >= room) continue;
+      from[n] =
+          (rcuda_node_t *)(uintptr_t)g->nodes[after->list[k]]->handle;
+      to[n] = (rcuda_node_t *)(uintptr_t)g->nodes[i]->handle;
+      if (data) memset(&data[n], 0, sizeof data[n]);
+    }
   }
-  for (uint32_t at = 0; at < n; at++) {
+  for (size_t i = n; i < room; i++) from[i] = to[i] = NULL;
+  if (!from || room > n) *count = n;
+  return sim_leave(0);
+}
+
+/* True if the node comes after the other one, or is it. */
+static bool reaches(const sim_graph_t *g, uint32_t node, uint32_t other,
+                    uint8_t *seen) {
+  bool grows = true;
+  memset(seen, 0, g->count);
+  seen[node] = 1;
+  while (grows) {
+    grows = false;
     for (uint32_t i = 0; i < g->count; i++) {
       const sim_nodes_t *after = &g->nodes[i]->after;
-      for (uint32_t k = 0; degree[i] && k < after->count; k++)
-        if (after->list[k] == order[at] && --degree[i] == 0) order[n++] = i;
+      for (uint32_t k = 0; seen[i] && k < after->count; k++) {
+        if (seen[after->list[k]]) continue;
+        seen[after->list[k]] = 1;
+        grows = true;
+      }
     }
   }
-  return n == g->count;
+  return seen[other];
 }
 
-/* A captured graph is sorted already: the usual case, in linear time. */
-static bool is_sorted(const sim_graph_t *g) {
-  for (uint32_t i = 0; i < g->count; i++)
-    for (uint32_t k = 0; k < g->nodes[i]->after.count; k++)
-      if (g->nodes[i]->after.list[k] >= i) return false;
-  return true;
-}
-
-/* Cuts the sorted nodes into chains: a node continues the chain of the first
-   dependency that ends one. */
-static bool make_chains(sim_graph_t *x) {
-  uint32_t *last = calloc(x->count + 1u, sizeof *last);
-  x->lanes = calloc(x->count + 1u, sizeof *x->lanes);
-  bool ok = last && x->lanes;
-  for (uint32_t i = 0; ok && i < x->count; i++) {
-    sim_node_t *n = x->nodes[i];
-    uint32_t chain = UINT32_MAX;
-    for (uint32_t k = 0; k < n->after.count && chain == UINT32_MAX; k++) {
-      uint32_t before = n->after.list[k];
-      if (last[x->nodes[before]->chain] == before)
-        chain = x->nodes[before]->chain;
-    }
-    if (chain == UINT32_MAX) {
-      chain = x->lane_count;
-      x->lanes[chain] = sim_lane_new(x->ctx, false, false);
-      ok = x->lanes[chain] != UINT32_MAX;
-      if (ok) x->lane_count++;
-    }
-    n->chain = chain;
-    if (ok) last[chain] = i;
-  }
-  free(last);
-  return ok;
-}
-
-static int instantiate(const sim_graph_t *g, sim_graph_t *x) {
-  uint32_t *order = calloc(g->count + 1u, 3 * sizeof *order);
-  if (!order) return RCUDA_OUT_OF_MEMORY;
-  uint32_t *degree = order + g->count + 1, *place = degree + g->count;
-  bool ok = true;
-  if (is_sorted(g))
-    for (uint32_t i = 0; i < g->count; i++) order[i] = i;
-  else
-    ok = sort_nodes(g, order, degree);
-  int code = ok ? 0 : RCUDA_INVALID_VALUE;
-  for (uint32_t i = 0; ok && i < g->count; i++) place[order[i]] = i;
-  for (uint32_t i = 0; ok && i < g->count; i++) {
-    const sim_node_t *from = g->nodes[order[i]];
-    sim_nodes_t after = {0};
-    sim_op_run_t op;
-    for (uint32_t k = 0; ok && k < from->after.count; k++)
-      ok = sim_nodes_add(&after, place[from->after.list[k]]);
-    ok = ok && sim_op_copy(&op, &from->op);
-    sim_node_t *n = ok ? add_node(x, &op, &after, false) : NULL;
-    sim_nodes_free(&after);
-    ok = n != NULL;
-    if (ok)
-      n->origin = from->handle;
-    else
-      code = from->op.kind == SIM_RUN_LAUNCH &&
-                     !sim_handle_number(SIM_TYPE_FUNC, from->op.launch.func)
-                 ? RCUDA_INVALID_HANDLE
-                 : RCUDA_OUT_OF_MEMORY;
-  }
-  free(order);
-  if (ok && !make_chains(x)) code = RCUDA_OUT_OF_MEMORY;
-  return code;
-}
-
-SIM_EXPORT int cuGraphInstantiateWithFlags(rcuda_exec_t **out,
-                                           rcuda_graph_t *handle,
-                                           unsigned long long flags) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx("cuGraphInstantiateWithFlags", &ctx);
+SIM_EXPORT int cuGraphAddDependencies_v2(rcuda_graph_t *handle,
+                                         rcuda_node_t *const *from,
+                                         rcuda_node_t *const *to,
+                                         const rcuda_edge_t *data,
+                                         size_t count) {
+  sim_graph_t *g;
+  int code = sim_with_graph("cuGraphAddDependencies_v2", handle, &g);
   if (code) return code;
-  sim_graph_t *g = sim_handle_get(SIM_TYPE_GRAPH, handle);
-  if (!g || g->is_capturing) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (!out || flags & ~UINT64_C(0xB)) return sim_leave(RCUDA_INVALID_VALUE);
-  sim_graph_t *x = new_graph(SIM_TYPE_EXEC, ctx->handle);
-  if (!x) return sim_leave(RCUDA_OUT_OF_MEMORY);
-  code = instantiate(g, x);
-  if (code)
-    sim_graph_free(x);
-  else
-    *out = (rcuda_exec_t *)(uintptr_t)x->handle;
+  if (count && (!from || !to)) return sim_leave(RCUDA_INVALID_VALUE);
+  uint8_t *seen = malloc(g->count + 1u);
+  if (!seen) return sim_leave(RCUDA_OUT_OF_MEMORY);
+  for (size_t i = 0; !code && i < count; i++) {
+    uint32_t a = index_of(g, from[i]), b = index_of(g, to[i]);
+    if (a == UINT32_MAX || b == UINT32_MAX) {
+      code = RCUDA_INVALID_VALUE;
+    } else if (data && !is_ordinary(&data[i])) {
+      code = RCUDA_NOT_SUPPORTED;
+    } else {
+      const sim_nodes_t *after = &g->nodes[b]->after;
+      for (uint32_t k = 0; k < after->count; k++)
+        if (after->list[k] == a) code = RCUDA_INVALID_VALUE; /* twice */
+      if (!code && reaches(g, a, b, seen)) code = RCUDA_INVALID_VALUE;
+      if (!code && !sim_nodes_add(&g->nodes[b]->after, a))
+        code = RCUDA_OUT_OF_MEMORY;
+    }
+  }
+  free(seen);
   return sim_leave(code);
 }
 
-static int with_exec(const char *name, const void *handle,
-                     sim_graph_t **out) {
-  int code = sim_enter(name, true);
-  if (code) return code;
-  *out = sim_handle_get(SIM_TYPE_EXEC, handle);
-  return *out ? 0 : sim_leave(RCUDA_INVALID_HANDLE);
-}
-
-/* What was launched still runs. */
-SIM_EXPORT int cuGraphExecDestroy(rcuda_exec_t *handle) {
-  sim_graph_t *x;
-  int code = with_exec("cuGraphExecDestroy", handle, &x);
-  if (code) return code;
-  sim_graph_free(x);
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuGraphUpload(rcuda_exec_t *handle, rcuda_stream_t *stream) {
-  sim_graph_t *x;
-  sim_stream_t *s;
-  int code = with_exec("cuGraphUpload", handle, &x);
-  if (code) return code;
-  return sim_leave(sim_stream_of(stream, &s) ? 0 : RCUDA_INVALID_HANDLE);
-}
-
-/* Replaces the parameters of the node made from `handle`; work that was
-   launched keeps the old ones. */
-SIM_EXPORT int cuGraphExecKernelNodeSetParams_v2(
-    rcuda_exec_t *exec, rcuda_node_t *handle,
-    const rcuda_kernel_node_t *params) {
-  sim_graph_t *x;
-  int code = with_exec("cuGraphExecKernelNodeSetParams_v2", exec, &x);
-  if (code) return code;
-  for (uint32_t i = 0; handle && i < x->count; i++) {
-    sim_node_t *n = x->nodes[i];
-    sim_op_run_t op;
-    if (n->origin != (uint64_t)(uintptr_t)handle) continue;
-    if (n->op.kind != SIM_RUN_LAUNCH) return sim_leave(RCUDA_INVALID_VALUE);
-    code = node_launch(params, &op);
-    if (code) return sim_leave(code);
-    if (op.ctx != n->op.ctx) { /* a node stays in its context */
-      sim_op_free(&op);
-      return sim_leave(RCUDA_INVALID_VALUE);
-    }
-    sim_op_free(&n->op);
-    n->op = op;
-    return sim_leave(0);
-  }
-  return sim_leave(RCUDA_INVALID_VALUE);
-}
-
-/* The first node that differs in more than parameters; UINT32_MAX if none
-   does. result: why. */
-static uint32_t first_change(const sim_graph_t *g, const sim_graph_t *x,
-                             int *result) {
-  uint32_t n = g->count < x->count ? g->count : x->count;
-  for (uint32_t i = 0; i < n; i++) {
-    const sim_node_t *a = g->nodes[i], *b = x->nodes[i];
-    if (a->op.kind != b->op.kind) {
-      *result = RCUDA_UPDATE_TYPE_CHANGED;
-      return i;
-    }
-    bool same = a->after.count == b->after.count;
-    for (uint32_t k = 0; same && k < a->after.count; k++)
-      same = a->after.list[k] == b->after.list[k];
-    *result = same ? RCUDA_UPDATE_NOT_SUPPORTED
-                   : RCUDA_UPDATE_TOPOLOGY_CHANGED;
-    if (!same || (a->op.kind == SIM_RUN_COPY &&
-                  (sim_is_device_address(a->op.src) !=
-                       sim_is_device_address(b->op.src) ||
-                   sim_is_device_address(a->op.dst) !=
-                       sim_is_device_address(b->op.dst))))
-      return i;
-  }
-  *result = RCUDA_UPDATE_TOPOLOGY_CHANGED;
-  return g->count == x->count ? UINT32_MAX : n;
-}
-
-SIM_EXPORT int cuGraphExecUpdate_v2(rcuda_exec_t *exec, rcuda_graph_t *graph,
-                                    rcuda_update_info_t *info) {
-  sim_graph_t *x;
-  int code = with_exec("cuGraphExecUpdate_v2", exec, &x), result;
-  if (code) return code;
-  sim_graph_t *g = sim_handle_get(SIM_TYPE_GRAPH, graph);
-  if (!g || g->is_capturing) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (!info) return sim_leave(RCUDA_INVALID_VALUE);
-  memset(info, 0, sizeof *info);
-  uint32_t at = is_sorted(g) ? first_change(g, x, &result) : 0;
-  if (at != UINT32_MAX) {
-    info->result = is_sorted(g) ? result : RCUDA_UPDATE_TOPOLOGY_CHANGED;
-    if (at < g->count)
-      info->node = (rcuda_node_t *)(uintptr_t)g->nodes[at]->handle;
-    return sim_leave(RCUDA_GRAPH_UPDATE_FAILURE);
-  }
-  for (uint32_t i = 0; i < g->count; i++) {
-    sim_op_run_t op;
-    if (!sim_op_copy(&op, &g->nodes[i]->op))
-      return sim_leave(RCUDA_OUT_OF_MEMORY);
-    sim_op_free(&x->nodes[i]->op);
-    x->nodes[i]->op = op;
-    x->nodes[i]->origin = g->nodes[i]->handle;
-  }
-  return sim_leave(0);
-}
-
-/* Queues the nodes after what the lane holds; clocks has count entries. */
-static int launch_nodes(const sim_graph_t *x, const sim_clock_t *base,
-                        sim_clock_t *clocks, sim_clock_t *all) {
-  for (uint32_t i = 0; i < x->count; i++) {
-    const sim_node_t *n = x->nodes[i];
-    uint32_t lane = x->lanes[n->chain];
-    sim_op_run_t op;
-    bool is_now = false;
-    bool ok = sim_clock_join(&clocks[i], base);
-    for (uint32_t k = 0; ok && k < n->after.count; k++)
-      ok = sim_clock_join(&clocks[i], &clocks[n->after.list[k]]);
-    if (!ok || !sim_op_copy(&op, &n->op)) return RCUDA_OUT_OF_MEMORY;
-    op.call = sim_state()->calls;
-    int code = sim_submit_lane(lane, &op, &clocks[i], &is_now);
-    if (code) return code;
-    if (!sim_clock_join(&clocks[i], &sim_lane_of(lane)->clock) ||
-        !sim_clock_join(all, &clocks[i]))
-      return RCUDA_OUT_OF_MEMORY;
+int sim_graph_after(const sim_graph_t *g, rcuda_node_t *const *list,
+                    size_t count, sim_nodes_t *out) {
+  memset(out, 0, sizeof *out);
+  if (count && !list) return RCUDA_INVALID_VALUE;
+  for (size_t i = 0; i < count; i++) {
+    uint32_t at = index_of(g, list[i]), before = out->count;
+    if (at == UINT32_MAX) return RCUDA_INVALID_VALUE;
+    if (!sim_nodes_add(out, at)) return RCUDA_OUT_OF_MEMORY;
+    if (out->count == before) return RCUDA_INVALID_VALUE; /* named twice */
   }
   return 0;
-}
-
-SIM_EXPORT int cuGraphLaunch(rcuda_exec_t *handle, rcuda_stream_t *stream) {
-  sim_stream_t *s;
-  int code = with_stream("cuGraphLaunch", stream, &s);
-  if (code) return code;
-  sim_graph_t *x = sim_handle_get(SIM_TYPE_EXEC, handle);
-  if (!x) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (s && s->graph) return sim_leave(RCUDA_CAPTURE_UNSUPPORTED);
-  sim_ctx_t *ctx = sim_current();
-  if (!s && (code = sim_no_implicit(ctx)) != 0) return sim_leave(code);
-  uint32_t lane = sim_lane_of_stream(ctx, s);
-  sim_clock_t all = {0};
-  sim_clock_t *clocks = calloc(x->count + 1u, sizeof *clocks);
-  if (!clocks || !sim_queue_implicit(lane)) {
-    free(clocks);
-    return sim_leave(RCUDA_OUT_OF_MEMORY);
-  }
-  /* an executable graph does not run beside itself */
-  for (uint32_t i = 0; !code && i < x->lane_count; i++)
-    if (!sim_clock_join(&all, &sim_lane_of(x->lanes[i])->clock))
-      code = RCUDA_OUT_OF_MEMORY;
-  if (!code && !sim_clock_join(&all, &sim_lane_of(lane)->clock))
-    code = RCUDA_OUT_OF_MEMORY;
-  sim_clock_t base = {0};
-  if (!code && !sim_clock_join(&base, &all)) code = RCUDA_OUT_OF_MEMORY;
-  if (!code) code = launch_nodes(x, &base, clocks, &all);
-  for (uint32_t i = 0; i < x->count; i++) sim_clock_free(&clocks[i]);
-  free(clocks);
-  sim_clock_free(&base);
-  sim_op_run_t end = {.kind = SIM_RUN_EMPTY, .name = "cuGraphLaunch",
-                      .ctx = s ? s->ctx : ctx->handle,
-                      .call = sim_state()->calls};
-  if (!code) code = sim_queue_add(lane, &end, &all);
-  sim_clock_free(&all);
-  if (s) s->polls = 1;
-  return sim_leave(code);
 }

@@ -1,104 +1,7 @@
-/* Operations of streams, executed: launches, copies, fills. */
-#include "runtime/simgpu/sim_cuda.h"
+/* Operations of streams: how they are submitted and executed; launches. */
+#include "runtime/simgpu/sim_graph.h"
 
 #include <stdlib.h>
-
-/* -- copies -- */
-
-/* An address is a device's if it lies in a window or was registered. */
-bool sim_is_device_address(uint64_t address) {
-  return address - SIM_WINDOW < SIM_MAX_DEVICES * SIM_WINDOW_BYTES;
-}
-
-/* Host pointer of a range; NULL with a finding if it is not wholly inside a
-   live allocation. Plain host memory is taken as it is. */
-static uint8_t *range(const sim_ctx_t *ctx, uint64_t address, uint64_t bytes,
-                      sim_alloc_t **alloc) {
-  const sim_memory_t *memory = &sim_state()->memory;
-  *alloc = NULL;
-  if (!sim_is_device_address(address)) return (uint8_t *)(uintptr_t)address;
-  sim_alloc_t *a = sim_alloc_find(memory, address);
-  if (a && !a->is_live) {
-    sim_host_finding(SIM_CHECK_MEM_FREED, "copy", address, bytes,
-                     "in allocation %u, freed by call %llu", a->id,
-                     (unsigned long long)a->freed_by);
-    return NULL;
-  }
-  if (!a || address - a->address + bytes > a->bytes) {
-    sim_host_finding(SIM_CHECK_MEM_BOUNDS, "copy", address, bytes,
-                     "is not inside one allocation");
-    return NULL;
-  }
-  (void)ctx;
-  *alloc = a;
-  return a->host + (address - a->address);
-}
-
-/* Both ends of a copy or the one of a fill, judged at the call: every row
-   inside one live allocation. */
-int sim_check_ranges(const sim_ctx_t *ctx, const sim_op_run_t *op) {
-  sim_alloc_t *a;
-  for (uint64_t row = 0; row < op->rows; row++) {
-    if (op->kind == SIM_RUN_COPY &&
-        !range(ctx, op->src + row * op->src_pitch, op->bytes, &a))
-      return RCUDA_INVALID_VALUE;
-    if (!range(ctx, op->dst + row * op->dst_pitch, op->bytes, &a))
-      return RCUDA_INVALID_VALUE;
-  }
-  return 0;
-}
-
-static int run_copy(const sim_op_run_t *op, sim_ctx_t *ctx) {
-  sim_state_t *s = sim_state();
-  for (uint64_t row = 0; row < op->rows; row++) {
-    sim_alloc_t *from, *to;
-    uint64_t src = op->src + row * op->src_pitch;
-    uint64_t dst = op->dst + row * op->dst_pitch;
-    uint8_t *p = range(ctx, src, op->bytes, &from);
-    uint8_t *q = p ? range(ctx, dst, op->bytes, &to) : NULL;
-    if (!p || !q) return RCUDA_ILLEGAL_ADDRESS;
-    if (src < dst + op->bytes && dst < src + op->bytes)
-      sim_host_finding(SIM_CHECK_MEM_BOUNDS, "copy", dst, op->bytes,
-                       "source and destination overlap");
-    bool defined = true;
-    if (from) {
-      defined = sim_is_defined(from, src - from->address, op->bytes);
-      sim_poison_range(from, src - from->address, op->bytes);
-    }
-    if (to) sim_poison_range(to, dst - to->address, op->bytes);
-    if (!defined && !to && (s->options.checks & SIM_CHECK_INIT)) {
-      uint64_t at = 0;
-      while (sim_is_defined(from, src - from->address + at, 1)) at++;
-      sim_host_finding(SIM_CHECK_INIT_USE, "copy to the host", src + at,
-                       op->bytes,
-                       "byte %llu of allocation %u was never written",
-                       (unsigned long long)(src - from->address + at),
-                       from->id);
-    }
-    memmove(q, p, op->bytes);
-    if (!to) continue;
-    sim_define(to, dst - to->address, op->bytes);
-    for (uint64_t k = 0; !defined && k < op->bytes; k++) {
-      if (!sim_is_defined(from, src - from->address + k, 1))
-        sim_undefine(to, dst - to->address + k, 1);
-    }
-  }
-  return 0;
-}
-
-static int run_fill(const sim_op_run_t *op, sim_ctx_t *ctx) {
-  for (uint64_t row = 0; row < op->rows; row++) {
-    sim_alloc_t *to;
-    uint64_t dst = op->dst + row * op->dst_pitch;
-    uint8_t *q = range(ctx, dst, op->bytes, &to);
-    if (!q) return RCUDA_ILLEGAL_ADDRESS;
-    if (to) sim_poison_range(to, dst - to->address, op->bytes);
-    for (uint64_t k = 0; k < op->bytes; k += op->width)
-      memcpy(q + k, &op->value, op->width);
-    if (to) sim_define(to, dst - to->address, op->bytes);
-  }
-  return 0;
-}
 
 /* -- launches -- */
 
@@ -245,15 +148,15 @@ void sim_run_queued(sim_queued_t *item, uint64_t *work) {
   case SIM_RUN_COPY:
     sim_order_check_hash(op);
     writes_host = !sim_is_device_address(op->dst);
-    host_bytes = (op->rows - 1) * op->dst_pitch + op->bytes;
+    host_bytes = sim_op_dst_end(op) - host;
     if (writes_host) sim_order_host_write(host, host_bytes, true);
-    code = run_copy(op, ctx);
+    code = sim_run_copy(op, ctx);
     break;
   case SIM_RUN_FILL:
     writes_host = !sim_is_device_address(op->dst);
-    host_bytes = (op->rows - 1) * op->dst_pitch + op->bytes;
+    host_bytes = sim_op_dst_end(op) - host;
     if (writes_host) sim_order_host_write(host, host_bytes, true);
-    code = run_fill(op, ctx);
+    code = sim_run_fill(op, ctx);
     break;
   case SIM_RUN_HOST: run_host(op); break;
   case SIM_RUN_EVENT: run_event(op, *work); break;
@@ -261,11 +164,18 @@ void sim_run_queued(sim_queued_t *item, uint64_t *work) {
     sim_order_executed(item, false);
     run_free(op);
     break;
+  case SIM_RUN_UNMAP:
+    sim_order_executed(item, false);
+    sim_unmap(op->dst, op->bytes);
+    break;
+  case SIM_RUN_ALLOC: code = sim_run_alloc(op); break;
   case SIM_RUN_EMPTY:
-  case SIM_RUN_ALLOC: break;
+  case SIM_RUN_WAIT:
+  case SIM_RUN_CHILD: break;
   }
   if (writes_host) sim_order_host_write(host, host_bytes, false);
-  if (op->kind != SIM_RUN_FREE) sim_order_executed(item, tracks);
+  if (op->kind != SIM_RUN_FREE && op->kind != SIM_RUN_UNMAP)
+    sim_order_executed(item, tracks);
   if (s->order_findings != findings && !code && !s->options.is_warning)
     code = sim_check_row(SIM_CHECK_ORDER_RACE)->code;
   /* a fault shows at a later call; a host function may have ended ctx */
@@ -274,6 +184,10 @@ void sim_run_queued(sim_queued_t *item, uint64_t *work) {
 }
 
 void sim_op_free(sim_op_run_t *op) {
+  sim_graph_t *child =
+      op->graph ? sim_handle_number(SIM_TYPE_GRAPH, op->graph) : NULL;
+  if (child) sim_graph_free(child);
+  op->graph = 0;
   free(op->launch.params);
   free(op->staged);
   op->launch.params = NULL;
@@ -284,6 +198,15 @@ bool sim_op_copy(sim_op_run_t *to, const sim_op_run_t *from) {
   *to = *from;
   to->staged = NULL;
   to->launch.params = NULL;
+  if (from->kind == SIM_RUN_CHILD) {
+    const sim_graph_t *child =
+        sim_handle_number(SIM_TYPE_GRAPH, from->graph);
+    sim_graph_t *copy = NULL;
+    to->graph = 0;
+    if (!child || sim_graph_copy(child, &copy)) return false;
+    to->graph = copy->handle;
+    return true;
+  }
   if (!from->launch.params) return true;
   const sim_func_t *f = sim_handle_number(SIM_TYPE_FUNC, from->launch.func);
   if (!f) return false;
@@ -302,22 +225,22 @@ bool sim_stream_of(const void *handle, sim_stream_t **out) {
 
 /* -- submission -- */
 
-static const sim_alloc_t *pinned_at(uint64_t address) {
+const sim_alloc_t *sim_pinned_at(uint64_t address) {
   const sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, address);
   return a && a->is_live && a->kind == SIM_ALLOC_HOST ? a : NULL;
 }
 
 /* A pageable source is taken at the call. */
 static bool take_source(sim_op_run_t *op) {
-  uint8_t *to = malloc((size_t)(op->bytes * op->rows));
+  uint8_t *to = malloc((size_t)(op->bytes * sim_op_rows(op)));
   if (!to) return false;
   op->staged = to;
-  for (uint64_t row = 0; row < op->rows; row++)
+  for (uint64_t row = 0; row < sim_op_rows(op); row++)
     memcpy(to + row * op->bytes,
-           (const void *)(uintptr_t)(op->src + row * op->src_pitch),
-           (size_t)op->bytes);
+           (const void *)(uintptr_t)sim_op_src(op, row), (size_t)op->bytes);
   op->src = (uint64_t)(uintptr_t)to;
   op->src_pitch = op->bytes;
+  op->src_plane = op->bytes * op->rows;
   return true;
 }
 
@@ -326,19 +249,19 @@ static bool take_source(sim_op_run_t *op) {
 static void poison_destination(const sim_op_run_t *op) {
   const sim_state_t *s = sim_state();
   if (!(s->options.checks & SIM_CHECK_ORDER)) return;
-  uint64_t end = op->dst + (op->rows - 1) * op->dst_pitch + op->bytes;
+  uint64_t end = sim_op_dst_end(op);
   for (uint32_t i = 0; i < s->queue.lane_count; i++) {
     const sim_queued_t *p = s->queue.lanes[i]->head;
     for (; p; p = p->next) {
       const sim_op_run_t *o = &p->op;
       if (o->kind == SIM_RUN_HOST || o->touches_host) return;
       if (o->kind == SIM_RUN_COPY && o->src < end &&
-          op->dst < o->src + (o->rows - 1) * o->src_pitch + o->bytes)
+          op->dst < sim_op_src_end(o))
         return;
     }
   }
-  for (uint64_t row = 0; row < op->rows; row++)
-    memset((void *)(uintptr_t)(op->dst + row * op->dst_pitch),
+  for (uint64_t row = 0; row < sim_op_rows(op); row++)
+    memset((void *)(uintptr_t)sim_op_dst(op, row),
            s->options.poison, (size_t)op->bytes);
 }
 
@@ -347,7 +270,7 @@ static bool points_to_host(const sim_op_run_t *op) {
   for (uint32_t at = 0; f && at + 8 <= f->ptx->param_bytes; at += 8) {
     uint64_t word;
     memcpy(&word, op->launch.params + at, 8);
-    if (!sim_is_device_address(word) && pinned_at(word)) return true;
+    if (!sim_is_device_address(word) && sim_pinned_at(word)) return true;
   }
   return false;
 }
@@ -356,7 +279,7 @@ int sim_submit_lane(uint32_t lane, sim_op_run_t *op,
                     const sim_clock_t *after, bool *is_now) {
   if (op->kind == SIM_RUN_LAUNCH) op->touches_host = points_to_host(op);
   if (op->kind == SIM_RUN_COPY && !sim_is_device_address(op->src)) {
-    if (pinned_at(op->src)) {
+    if (sim_pinned_at(op->src)) {
       sim_order_hash(op);
     } else if (!take_source(op)) {
       sim_op_free(op);
@@ -364,7 +287,7 @@ int sim_submit_lane(uint32_t lane, sim_op_run_t *op,
     }
   }
   if (op->kind == SIM_RUN_COPY && !sim_is_device_address(op->dst)) {
-    if (pinned_at(op->dst))
+    if (sim_pinned_at(op->dst))
       poison_destination(op);
     else
       *is_now = true;
@@ -472,8 +395,8 @@ static int copy_params(const sim_func_t *f, void **params, void **extra,
   return 0;
 }
 
-int sim_prepare_launch(sim_func_t *f, const rcuda_launch_config_t *c,
-                       void **params, void **extra, sim_op_run_t *op) {
+int sim_prepare_geometry(sim_func_t *f, const rcuda_launch_config_t *c,
+                         sim_op_run_t *op) {
   const sim_device_row_t *row = sim_state()->row;
   sim_op_launch_t *o = &op->launch;
   uint32_t cluster[3] = {0};
@@ -489,7 +412,6 @@ int sim_prepare_launch(sim_func_t *f, const rcuda_launch_config_t *c,
   memcpy(o->grid, c->grid, sizeof o->grid);
   memcpy(o->block, c->block, sizeof o->block);
   o->shared = c->shared_bytes;
-  if (params && extra) return RCUDA_INVALID_VALUE;
   uint64_t threads = (uint64_t)c->block[0] * c->block[1] * c->block[2];
   if (!c->grid[0] || !c->grid[1] || !c->grid[2] || !threads ||
       c->grid[0] > INT32_MAX || c->grid[1] > 65535 || c->grid[2] > 65535 ||
@@ -514,8 +436,14 @@ int sim_prepare_launch(sim_func_t *f, const rcuda_launch_config_t *c,
   uint64_t ctas = (uint64_t)c->grid[0] * c->grid[1] * c->grid[2];
   if (o->is_cooperative && ctas > (uint64_t)occupancy.ctas * row->sms)
     return RCUDA_COOPERATIVE_TOO_LARGE;
-  int code = check_cluster(f, o, cluster);
-  return code ? code : copy_params(f, params, extra, &o->params);
+  return check_cluster(f, o, cluster);
+}
+
+int sim_prepare_launch(sim_func_t *f, const rcuda_launch_config_t *c,
+                       void **params, void **extra, sim_op_run_t *op) {
+  if (params && extra) return RCUDA_INVALID_VALUE;
+  int code = sim_prepare_geometry(f, c, op);
+  return code ? code : copy_params(f, params, extra, &op->launch.params);
 }
 
 static int launch(const char *name, rcuda_func_t *handle,

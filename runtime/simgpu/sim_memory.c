@@ -1,17 +1,25 @@
-/* Exported cu* functions: memory, copies, fills, stream-ordered memory. */
+/* Exported cu* functions: memory of devices and of the host, pointers. */
 #include "runtime/simgpu/sim_cuda.h"
 
 #include <stdlib.h>
 
 /* -- allocation -- */
 
+static sim_alloc_t *pinned(const void *host) {
+  sim_alloc_t *a = sim_alloc_find(&sim_state()->memory,
+                                  (uint64_t)(uintptr_t)host);
+  return a && a->is_live && a->kind == SIM_ALLOC_HOST ? a : NULL;
+}
+
 static int allocate(sim_ctx_t *ctx, uint64_t *out, size_t bytes) {
   if (!out || !bytes) return RCUDA_INVALID_VALUE;
+  uint32_t device = ctx->device;
   sim_alloc_t *a = sim_device_alloc(ctx, bytes, SIM_ALLOC_DEVICE);
-  if (!a && sim_state()->queue.pending) {
-    /* stream-ordered frees may be queued */
+  if (!a) {
+    /* stream-ordered frees may be queued, and pools may hold memory */
     int code = sim_wait_ctx(ctx->handle);
     if (code) return code;
+    sim_pools_trim(device, 0);
     a = sim_device_alloc(ctx, bytes, SIM_ALLOC_DEVICE);
   }
   if (!a) return RCUDA_OUT_OF_MEMORY;
@@ -21,16 +29,17 @@ static int allocate(sim_ctx_t *ctx, uint64_t *out, size_t bytes) {
 
 /* The live allocation that starts at the address and is not already given
    back; NULL with a finding. */
-static sim_alloc_t *to_release(const char *call, uint64_t address) {
+sim_alloc_t *sim_to_release(const char *call, uint64_t address) {
   const sim_memory_t *memory = &sim_state()->memory;
   sim_alloc_t *a = sim_alloc_find(memory, address);
-  if (a && a->is_live && a->address == address && !a->is_ending &&
-      a->kind == SIM_ALLOC_DEVICE)
+  bool is_live = a && (a->is_kept ? a->is_given : a->is_live);
+  if (is_live && a->address == address && !a->is_ending && !a->is_mapped &&
+      (a->kind == SIM_ALLOC_DEVICE || a->is_managed))
     return a;
-  if (a && a->is_live && a->is_ending)
+  if (is_live && a->is_ending)
     sim_host_finding(SIM_CHECK_MEM_FREE, call, address, 0,
                      "allocation %u is already freed in stream order", a->id);
-  else if (a && !a->is_live)
+  else if (a && !is_live)
     sim_host_finding(SIM_CHECK_MEM_FREE, call, address, 0,
                      "allocation %u was freed by call %llu", a->id,
                      (unsigned long long)a->freed_by);
@@ -46,10 +55,11 @@ static sim_alloc_t *to_release(const char *call, uint64_t address) {
 /* Ends an allocation at once. As on a device, what is queued runs before;
    but only what the host has waited for is ordered before the end, and the
    rest is judged. */
-static int end_now(sim_ctx_t *ctx, const char *call, const sim_alloc_t *a) {
-  sim_op_run_t op = {.kind = SIM_RUN_FREE, .name = call, .ctx = ctx->handle,
-                     .call = sim_state()->calls, .dst = a->address,
-                     .bytes = a->bytes};
+int sim_end_now(sim_ctx_t *ctx, sim_run_kind_t kind, const char *call,
+                uint64_t address, uint64_t bytes) {
+  sim_op_run_t op = {.kind = kind, .name = call, .ctx = ctx->handle,
+                     .call = sim_state()->calls, .dst = address,
+                     .bytes = bytes};
   uint32_t lane = ctx->free_lane;
   uint64_t owner = ctx->handle;
   int code = sim_queue_add(lane, &op, NULL);
@@ -62,8 +72,13 @@ static int release(sim_ctx_t *ctx, const char *call, uint64_t address) {
   if (!address) return 0;
   int code = sim_no_capture();
   if (code) return code;
-  const sim_alloc_t *a = to_release(call, address);
-  return a ? end_now(ctx, call, a) : RCUDA_INVALID_VALUE;
+  sim_alloc_t *a = sim_to_release(call, address);
+  if (!a) return RCUDA_INVALID_VALUE;
+  void *managed = a->is_managed ? a->host : NULL;
+  a->is_given = false;
+  code = sim_end_now(ctx, SIM_RUN_FREE, call, address, a->bytes);
+  if (managed && !pinned(managed)) free(managed);
+  return code;
 }
 
 SIM_EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
@@ -72,14 +87,6 @@ SIM_EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
   if (code) return code;
   code = sim_no_capture();
   return sim_leave(code ? code : allocate(ctx, out, bytes));
-}
-
-SIM_EXPORT int cuMemAllocManaged(uint64_t *out, size_t bytes,
-                                 unsigned flags) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx("cuMemAllocManaged", &ctx);
-  (void)out, (void)bytes, (void)flags;
-  return code ? code : sim_leave(RCUDA_NOT_SUPPORTED);
 }
 
 SIM_EXPORT int cuMemAllocPitch_v2(uint64_t *out, size_t *pitch, size_t width,
@@ -109,7 +116,9 @@ SIM_EXPORT int cuMemGetInfo_v2(size_t *available, size_t *total) {
   if (code) return code;
   sim_state_t *s = sim_state();
   uint64_t limit = s->options.memory ? s->options.memory : s->row->memory;
-  if (available) *available = limit - s->live_bytes[ctx->device];
+  if (available)
+    *available = limit - s->live_bytes[ctx->device] -
+                 s->cached_bytes[ctx->device];
   if (total) *total = limit;
   return sim_leave(0);
 }
@@ -139,6 +148,18 @@ static int pin(sim_ctx_t *ctx, void *host, size_t bytes, bool is_ours) {
   return 0;
 }
 
+static int own_pages(sim_ctx_t *ctx, size_t bytes, void **out) {
+  void *host = NULL;
+  if (posix_memalign(&host, 4096, bytes)) return RCUDA_OUT_OF_MEMORY;
+  memset(host, SIM_POISON, bytes);
+  int code = pin(ctx, host, bytes, true);
+  if (code)
+    free(host);
+  else
+    *out = host;
+  return code;
+}
+
 static int host_alloc(const char *name, void **out, size_t bytes,
                       unsigned flags) {
   sim_ctx_t *ctx;
@@ -148,16 +169,27 @@ static int host_alloc(const char *name, void **out, size_t bytes,
   if (!out || !bytes) return sim_leave(RCUDA_INVALID_VALUE);
   code = sim_no_capture();
   if (code) return sim_leave(code);
+  return sim_leave(own_pages(ctx, bytes, out));
+}
+
+/* One copy that host and devices share: the host's. Since work runs when the
+   host waits for it, the host touches it between, never during, launches. */
+SIM_EXPORT int cuMemAllocManaged(uint64_t *out, size_t bytes,
+                                 unsigned flags) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuMemAllocManaged", &ctx);
+  if (code) return code;
+  if (!out || !bytes ||
+      (flags != RCUDA_ATTACH_GLOBAL && flags != RCUDA_ATTACH_HOST))
+    return sim_leave(RCUDA_INVALID_VALUE);
+  code = sim_no_capture();
+  if (code) return sim_leave(code);
   void *host = NULL;
-  if (posix_memalign(&host, 4096, bytes))
-    return sim_leave(RCUDA_OUT_OF_MEMORY);
-  memset(host, SIM_POISON, bytes);
-  code = pin(ctx, host, bytes, true);
-  if (code)
-    free(host);
-  else
-    *out = host;
-  return sim_leave(code);
+  code = own_pages(ctx, bytes, &host);
+  if (code) return sim_leave(code);
+  pinned(host)->is_managed = true;
+  *out = (uint64_t)(uintptr_t)host;
+  return sim_leave(0);
 }
 
 SIM_EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
@@ -168,21 +200,17 @@ SIM_EXPORT int cuMemAllocHost_v2(void **out, size_t bytes) {
   return host_alloc("cuMemAllocHost_v2", out, bytes, 0);
 }
 
-static sim_alloc_t *pinned(const void *host) {
-  sim_alloc_t *a = sim_alloc_find(&sim_state()->memory,
-                                  (uint64_t)(uintptr_t)host);
-  return a && a->is_live && a->kind == SIM_ALLOC_HOST ? a : NULL;
-}
-
 SIM_EXPORT int cuMemFreeHost(void *host) {
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemFreeHost", &ctx);
   if (code) return code;
   sim_alloc_t *a = pinned(host);
-  if (!a || !a->name || a->host != host)
+  if (!a || !a->name || a->host != host || a->is_managed)
     return sim_leave(RCUDA_INVALID_VALUE);
   code = sim_no_capture();
-  if (!code) code = end_now(ctx, "cuMemFreeHost", a);
+  if (!code)
+    code = sim_end_now(ctx, SIM_RUN_FREE, "cuMemFreeHost", a->address,
+                       a->bytes);
   if (!pinned(host)) free(host);
   return sim_leave(code);
 }
@@ -205,7 +233,8 @@ SIM_EXPORT int cuMemHostUnregister(void *host) {
   sim_alloc_t *a = pinned(host);
   if (!a || a->name || a->host != host)
     return sim_leave(RCUDA_HOST_NOT_REGISTERED);
-  return sim_leave(end_now(ctx, "cuMemHostUnregister", a));
+  return sim_leave(sim_end_now(ctx, SIM_RUN_FREE, "cuMemHostUnregister",
+                               a->address, a->bytes));
 }
 
 SIM_EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *out, void *host,
@@ -218,243 +247,90 @@ SIM_EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *out, void *host,
   return sim_leave(0);
 }
 
+static void clear_attribute(int attribute, void *out) {
+  bool is_byte = attribute == RCUDA_POINTER_IS_MANAGED ||
+                 attribute == RCUDA_POINTER_MAPPED;
+  bool is_word = attribute == RCUDA_POINTER_MEMORY_TYPE ||
+                 attribute == RCUDA_POINTER_ACCESS_FLAGS ||
+                 attribute == RCUDA_POINTER_DEVICE_ORDINAL;
+  memset(out, 0, is_byte ? 1 : is_word ? 4 : 8);
+}
+
+/* Fills *out; its size depends on the attribute. */
+static int pointer_attribute(const sim_alloc_t *a, int attribute,
+                             uint64_t address, void *out) {
+  uint64_t wide = 0;
+  uint32_t narrow = 0;
+  bool is_wide = false;
+  uint8_t yes;
+  switch (attribute) {
+  case RCUDA_POINTER_CONTEXT: wide = a->context, is_wide = true; break;
+  case RCUDA_POINTER_MEMORY_TYPE:
+    narrow = a->kind == SIM_ALLOC_HOST && !a->is_managed
+                 ? RCUDA_MEMORY_HOST
+                 : RCUDA_MEMORY_DEVICE;
+    break;
+  case RCUDA_POINTER_DEVICE_POINTER: wide = address, is_wide = true; break;
+  case RCUDA_POINTER_HOST_POINTER:
+    if (a->kind != SIM_ALLOC_HOST) return RCUDA_INVALID_VALUE;
+    wide = address, is_wide = true;
+    break;
+  case RCUDA_POINTER_BUFFER_ID: wide = a->id, is_wide = true; break;
+  case RCUDA_POINTER_IS_MANAGED: /* a byte, as the next but one */
+  case RCUDA_POINTER_MAPPED:
+    yes = attribute == RCUDA_POINTER_MAPPED || a->is_managed;
+    memcpy(out, &yes, 1);
+    return 0;
+  case RCUDA_POINTER_DEVICE_ORDINAL: narrow = a->device; break;
+  case RCUDA_POINTER_RANGE_START: wide = a->address, is_wide = true; break;
+  case RCUDA_POINTER_RANGE_BYTES: wide = a->bytes, is_wide = true; break;
+  case RCUDA_POINTER_ACCESS_FLAGS:
+    narrow = sim_alloc_may(a, sim_current()->device, sim_current()->peers,
+                           true)
+                 ? RCUDA_ACCESS_BOTH
+             : sim_alloc_may(a, sim_current()->device, sim_current()->peers,
+                             false)
+                 ? RCUDA_ACCESS_READ
+                 : RCUDA_ACCESS_NONE;
+    break;
+  case RCUDA_POINTER_MEMPOOL: wide = a->pool, is_wide = true; break;
+  default: return RCUDA_NOT_SUPPORTED;
+  }
+  if (is_wide)
+    memcpy(out, &wide, sizeof wide);
+  else
+    memcpy(out, &narrow, sizeof narrow);
+  return 0;
+}
+
 SIM_EXPORT int cuPointerGetAttribute(void *out, int attribute,
                                      uint64_t address) {
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuPointerGetAttribute", &ctx);
   if (code) return code;
-  sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, address);
+  const sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, address);
   if (!out || !a || !a->is_live) return sim_leave(RCUDA_INVALID_VALUE);
-  uint64_t wide = 0;
-  uint32_t narrow = 0;
-  size_t bytes = sizeof wide;
-  const void *from = &wide;
-  switch (attribute) {
-  case RCUDA_POINTER_CONTEXT: wide = a->context; break;
-  case RCUDA_POINTER_MEMORY_TYPE:
-    narrow = a->kind == SIM_ALLOC_HOST ? RCUDA_MEMORY_HOST
-                                       : RCUDA_MEMORY_DEVICE;
-    from = &narrow;
-    bytes = sizeof narrow;
-    break;
-  case RCUDA_POINTER_DEVICE_POINTER: wide = address; break;
-  case RCUDA_POINTER_HOST_POINTER:
-    if (a->kind != SIM_ALLOC_HOST) return sim_leave(RCUDA_INVALID_VALUE);
-    wide = address;
-    break;
-  case RCUDA_POINTER_DEVICE_ORDINAL:
-    narrow = a->device;
-    from = &narrow;
-    bytes = sizeof narrow;
-    break;
-  case RCUDA_POINTER_RANGE_START: wide = a->address; break;
-  case RCUDA_POINTER_RANGE_BYTES: wide = a->bytes; break;
-  default: return sim_leave(RCUDA_NOT_SUPPORTED);
+  return sim_leave(pointer_attribute(a, attribute, address, out));
+}
+
+/* Several at once. An address that the driver does not know is no error: what
+   is asked stays zero. */
+SIM_EXPORT int cuPointerGetAttributes(unsigned count, int *attributes,
+                                      void **data, uint64_t address) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx("cuPointerGetAttributes", &ctx);
+  if (code) return code;
+  if (!count || !attributes || !data) return sim_leave(RCUDA_INVALID_VALUE);
+  sim_alloc_t nobody = {.is_managed = false};
+  const sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, address);
+  bool is_known = a && a->is_live;
+  for (unsigned i = 0; i < count; i++) {
+    uint64_t value = 0;
+    if (!data[i]) return sim_leave(RCUDA_INVALID_VALUE);
+    code = pointer_attribute(is_known ? a : &nobody, attributes[i], address,
+                             is_known ? data[i] : &value);
+    if (code == RCUDA_NOT_SUPPORTED) return sim_leave(RCUDA_INVALID_VALUE);
+    if (!is_known || code) clear_attribute(attributes[i], data[i]);
   }
-  memcpy(out, from, bytes);
   return sim_leave(0);
-}
-
-/* -- stream-ordered memory: it lives from its place in one stream to its
-   place in another; addresses are never given out again -- */
-
-SIM_EXPORT int cuMemAllocAsync(uint64_t *out, size_t bytes,
-                               rcuda_stream_t *stream) {
-  sim_ctx_t *ctx;
-  sim_stream_t *st;
-  int code = sim_enter_ctx("cuMemAllocAsync", &ctx);
-  if (code) return code;
-  if (!sim_stream_of(stream, &st)) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (st && st->graph) return sim_leave(RCUDA_CAPTURE_UNSUPPORTED);
-  code = allocate(ctx, out, bytes);
-  if (code) return sim_leave(code);
-  sim_op_run_t op = {.kind = SIM_RUN_ALLOC, .name = "cuMemAllocAsync",
-                     .dst = *out, .bytes = bytes};
-  return sim_leave(sim_submit(ctx, stream, &op));
-}
-
-SIM_EXPORT int cuMemFreeAsync(uint64_t address, rcuda_stream_t *stream) {
-  sim_ctx_t *ctx;
-  sim_stream_t *st;
-  int code = sim_enter_ctx("cuMemFreeAsync", &ctx);
-  if (code) return code;
-  if (!sim_stream_of(stream, &st)) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (st && st->graph) return sim_leave(RCUDA_CAPTURE_UNSUPPORTED);
-  if (!address) return sim_leave(0);
-  sim_alloc_t *a = to_release("cuMemFreeAsync", address);
-  if (!a) return sim_leave(RCUDA_INVALID_VALUE);
-  a->is_ending = true;
-  sim_op_run_t op = {.kind = SIM_RUN_FREE, .name = "cuMemFreeAsync",
-                     .dst = address, .bytes = a->bytes};
-  return sim_leave(sim_submit(ctx, stream, &op));
-}
-
-/* -- copies and fills -- */
-
-static bool pinned_at(uint64_t address) {
-  return pinned((const void *)(uintptr_t)address) != NULL;
-}
-
-static sim_op_run_t copy_op(const char *name, uint64_t dst, uint64_t src,
-                            size_t bytes) {
-  sim_op_run_t op = {.kind = SIM_RUN_COPY, .name = name, .dst = dst,
-                     .src = src, .bytes = bytes, .rows = 1};
-  return op;
-}
-
-/* Queues a copy. The calls without a stream return when the host's side is
-   free to be used: with pageable memory after the copy or, of a source, once
-   it was taken; with pinned memory after the copy. They do not wait for
-   device memory, so a stream that does not wait for the default one is not
-   ordered after them. */
-static int submit_copy(sim_ctx_t *ctx, sim_op_run_t *op, const void *stream,
-                       bool is_sync) {
-  uint64_t owner = ctx->handle;
-  uint32_t lane = ctx->lane;
-  int code = sim_check_ranges(ctx, op);
-  if (code) return code;
-  bool has_host = pinned_at(op->src) || pinned_at(op->dst);
-  code = sim_submit(ctx, stream, op);
-  if (!code && is_sync && has_host)
-    code = sim_wait(owner, &sim_lane_of(lane)->clock);
-  return code;
-}
-
-static int copy(const char *name, uint64_t dst, uint64_t src, size_t bytes,
-                const void *stream, bool is_sync) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx(name, &ctx);
-  if (code) return code;
-  if (!bytes) return sim_leave(0);
-  if (!dst || !src) return sim_leave(RCUDA_INVALID_VALUE);
-  sim_op_run_t op = copy_op(name, dst, src, bytes);
-  return sim_leave(submit_copy(ctx, &op, stream, is_sync));
-}
-
-#define ADDRESS(p) ((uint64_t)(uintptr_t)(p))
-
-SIM_EXPORT int cuMemcpyHtoD_v2(uint64_t dst, const void *src, size_t bytes) {
-  return copy("cuMemcpyHtoD_v2", dst, ADDRESS(src), bytes, NULL, true);
-}
-SIM_EXPORT int cuMemcpyDtoH_v2(void *dst, uint64_t src, size_t bytes) {
-  return copy("cuMemcpyDtoH_v2", ADDRESS(dst), src, bytes, NULL, true);
-}
-SIM_EXPORT int cuMemcpyDtoD_v2(uint64_t dst, uint64_t src, size_t bytes) {
-  return copy("cuMemcpyDtoD_v2", dst, src, bytes, NULL, true);
-}
-SIM_EXPORT int cuMemcpy(uint64_t dst, uint64_t src, size_t bytes) {
-  return copy("cuMemcpy", dst, src, bytes, NULL, true);
-}
-SIM_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src,
-                                    size_t bytes, rcuda_stream_t *stream) {
-  return copy("cuMemcpyHtoDAsync_v2", dst, ADDRESS(src), bytes, stream, false);
-}
-SIM_EXPORT int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes,
-                                    rcuda_stream_t *stream) {
-  return copy("cuMemcpyDtoHAsync_v2", ADDRESS(dst), src, bytes, stream, false);
-}
-SIM_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t dst, uint64_t src, size_t bytes,
-                                    rcuda_stream_t *stream) {
-  return copy("cuMemcpyDtoDAsync_v2", dst, src, bytes, stream, false);
-}
-SIM_EXPORT int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes,
-                             rcuda_stream_t *stream) {
-  return copy("cuMemcpyAsync", dst, src, bytes, stream, false);
-}
-SIM_EXPORT int cuMemcpyPeer(uint64_t dst, rcuda_ctx_t *dst_ctx, uint64_t src,
-                            rcuda_ctx_t *src_ctx, size_t bytes) {
-  (void)dst_ctx, (void)src_ctx;
-  return copy("cuMemcpyPeer", dst, src, bytes, NULL, true);
-}
-SIM_EXPORT int cuMemcpyPeerAsync(uint64_t dst, rcuda_ctx_t *dst_ctx,
-                                 uint64_t src, rcuda_ctx_t *src_ctx,
-                                 size_t bytes, rcuda_stream_t *stream) {
-  (void)dst_ctx, (void)src_ctx;
-  return copy("cuMemcpyPeerAsync", dst, src, bytes, stream, false);
-}
-
-static int copy2d(const char *name, const rcuda_copy2d_t *c,
-                  const void *stream, bool is_sync) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx(name, &ctx);
-  if (code) return code;
-  if (!c || c->src_type < 1 || c->src_type > 4 || c->dst_type < 1 ||
-      c->dst_type > 4 || c->src_type == 3 || c->dst_type == 3)
-    return sim_leave(RCUDA_INVALID_VALUE);
-  if (!c->width || !c->height) return sim_leave(0);
-  uint64_t src = c->src_type == RCUDA_MEMORY_HOST ? ADDRESS(c->src_host)
-                                                  : c->src_device;
-  uint64_t dst = c->dst_type == RCUDA_MEMORY_HOST ? ADDRESS(c->dst_host)
-                                                  : c->dst_device;
-  uint64_t src_pitch = c->src_pitch ? c->src_pitch : c->src_x + c->width;
-  uint64_t dst_pitch = c->dst_pitch ? c->dst_pitch : c->dst_x + c->width;
-  if (!src || !dst || src_pitch < c->src_x + c->width ||
-      dst_pitch < c->dst_x + c->width)
-    return sim_leave(RCUDA_INVALID_VALUE);
-  sim_op_run_t op = copy_op(name, dst + c->dst_y * dst_pitch + c->dst_x,
-                            src + c->src_y * src_pitch + c->src_x,
-                            c->width);
-  op.rows = c->height;
-  op.dst_pitch = dst_pitch;
-  op.src_pitch = src_pitch;
-  return sim_leave(submit_copy(ctx, &op, stream, is_sync));
-}
-
-SIM_EXPORT int cuMemcpy2D_v2(const rcuda_copy2d_t *c) {
-  return copy2d("cuMemcpy2D_v2", c, NULL, true);
-}
-SIM_EXPORT int cuMemcpy2DUnaligned_v2(const rcuda_copy2d_t *c) {
-  return copy2d("cuMemcpy2DUnaligned_v2", c, NULL, true);
-}
-SIM_EXPORT int cuMemcpy2DAsync_v2(const rcuda_copy2d_t *c,
-                                  rcuda_stream_t *stream) {
-  return copy2d("cuMemcpy2DAsync_v2", c, stream, false);
-}
-
-static int fill(const char *name, uint64_t dst, size_t pitch, uint32_t value,
-                uint32_t element, size_t width, size_t height,
-                const void *stream) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx(name, &ctx);
-  if (code) return code;
-  if (!width || !height) return sim_leave(0);
-  if (!dst || dst % element || width > SIZE_MAX / element)
-    return sim_leave(RCUDA_INVALID_VALUE);
-  sim_op_run_t op = {.kind = SIM_RUN_FILL, .name = name, .dst = dst,
-                     .value = value, .width = element,
-                     .bytes = width * element, .rows = height,
-                     .dst_pitch = pitch};
-  code = sim_check_ranges(ctx, &op);
-  if (code) return sim_leave(code);
-  return sim_leave(sim_submit(ctx, stream, &op));
-}
-
-SIM_EXPORT int cuMemsetD8_v2(uint64_t dst, unsigned char v, size_t n) {
-  return fill("cuMemsetD8_v2", dst, 0, v, 1, n, 1, NULL);
-}
-SIM_EXPORT int cuMemsetD16_v2(uint64_t dst, unsigned short v, size_t n) {
-  return fill("cuMemsetD16_v2", dst, 0, v, 2, n, 1, NULL);
-}
-SIM_EXPORT int cuMemsetD32_v2(uint64_t dst, unsigned v, size_t n) {
-  return fill("cuMemsetD32_v2", dst, 0, v, 4, n, 1, NULL);
-}
-SIM_EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char v, size_t n,
-                               rcuda_stream_t *stream) {
-  return fill("cuMemsetD8Async", dst, 0, v, 1, n, 1, stream);
-}
-SIM_EXPORT int cuMemsetD16Async(uint64_t dst, unsigned short v, size_t n,
-                                rcuda_stream_t *stream) {
-  return fill("cuMemsetD16Async", dst, 0, v, 2, n, 1, stream);
-}
-SIM_EXPORT int cuMemsetD32Async(uint64_t dst, unsigned v, size_t n,
-                                rcuda_stream_t *stream) {
-  return fill("cuMemsetD32Async", dst, 0, v, 4, n, 1, stream);
-}
-SIM_EXPORT int cuMemsetD2D8_v2(uint64_t dst, size_t pitch, unsigned char v,
-                               size_t width, size_t height) {
-  return fill("cuMemsetD2D8_v2", dst, pitch, v, 1, width, height, NULL);
-}
-SIM_EXPORT int cuMemsetD2D32_v2(uint64_t dst, size_t pitch, unsigned v,
-                                size_t width, size_t height) {
-  return fill("cuMemsetD2D32_v2", dst, pitch, v, 4, width, height, NULL);
 }

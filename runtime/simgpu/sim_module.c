@@ -1,4 +1,4 @@
-/* Exported cu* functions: modules, libraries, functions, occupancy. */
+/* Exported cu* functions: modules and functions. */
 #include "runtime/simgpu/sim_cuda.h"
 
 #include <stdlib.h>
@@ -68,6 +68,11 @@ static int place_variables(sim_ctx_t *ctx, sim_module_t *module) {
     bool is_const = var->space == PTX_SPACE_CONST;
     if (var->space == PTX_SPACE_SHARED || var->is_extern) continue;
     if (!var->bytes) return RCUDA_INVALID_PTX;
+    if (!ctx) { /* the text is only judged */
+      var->place = 4096;
+      var->is_placed = true;
+      continue;
+    }
     sim_alloc_t *a = sim_device_alloc(
         ctx, var->bytes, is_const ? SIM_ALLOC_CONST : SIM_ALLOC_MODULE);
     if (!a) return RCUDA_OUT_OF_MEMORY;
@@ -83,6 +88,7 @@ static int place_variables(sim_ctx_t *ctx, sim_module_t *module) {
       const ptx_fixup_t *fix = &var->fixups.data[n];
       const ptx_var_t *to = ptx_find_var(m, fix->name);
       if (!to || !to->is_placed) return RCUDA_INVALID_PTX;
+      if (!ctx) continue;
       sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, var->place);
       uint64_t value = to->place + fix->addend;
       memcpy(a->host + fix->offset, &value, 8);
@@ -103,7 +109,7 @@ static void write_log(void *log, size_t *bytes, const ptx_error_t *error) {
   *bytes = buf.length + 1;
 }
 
-static void free_module(sim_module_t *m) {
+void sim_module_free(sim_module_t *m) {
   sim_state_t *s = sim_state();
   for (size_t i = 0; i < s->slot_count; i++) {
     sim_func_t *f = s->slots[i].object;
@@ -133,7 +139,7 @@ void sim_drop_object(sim_slot_t *slot, uint64_t ctx) {
   if (slot->type == SIM_TYPE_MODULE) {
     if (m->ctx != ctx) return;
     slot->object = NULL;
-    free_module(m);
+    sim_module_free(m);
     return;
   }
   if (slot->type == SIM_TYPE_STREAM)
@@ -199,8 +205,8 @@ static int decode_all(sim_module_t *module, ptx_error_t *error) {
   return 0;
 }
 
-static int load(sim_ctx_t *ctx, const void *image, uint64_t *out, void *log,
-                size_t *log_bytes) {
+int sim_module_load(sim_ctx_t *ctx, const void *image, uint64_t *out,
+                    void *log, size_t *log_bytes) {
   ptx_error_t error = {0};
   td_str_t text;
   int code = read_image(image, &text);
@@ -213,7 +219,7 @@ static int load(sim_ctx_t *ctx, const void *image, uint64_t *out, void *log,
   }
   sim_module_t *m = calloc(1, sizeof *m);
   if (!m) return RCUDA_OUT_OF_MEMORY;
-  m->ctx = ctx->handle;
+  m->ctx = ctx ? ctx->handle : 0;
   m->handle = sim_handle_new(SIM_TYPE_MODULE, m);
   if (!m->handle) {
     free(m);
@@ -231,7 +237,7 @@ static int load(sim_ctx_t *ctx, const void *image, uint64_t *out, void *log,
   if (code) {
     write_log(log, log_bytes, &error);
     sim_handle_drop(m->handle);
-    free_module(m);
+    sim_module_free(m);
     return code;
   }
   if (log && log_bytes && *log_bytes) {
@@ -242,16 +248,11 @@ static int load(sim_ctx_t *ctx, const void *image, uint64_t *out, void *log,
   return 0;
 }
 
-static int load_data(const char *name, rcuda_module_t **out,
-                     const void *image, unsigned count, int *options,
-                     void **values) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx(name, &ctx);
-  if (code) return code;
-  if (!out || (count && (!options || !values)))
-    return sim_leave(RCUDA_INVALID_VALUE);
+int sim_load_logged(sim_ctx_t *ctx, const void *image, unsigned count,
+                    const int *options, void **values, uint64_t *out) {
+  if (count && (!options || !values)) return RCUDA_INVALID_VALUE;
   void *log = NULL;
-  size_t bytes = 0, *size = &bytes;
+  size_t bytes = 0;
   unsigned size_at = count;
   for (unsigned i = 0; i < count; i++) {
     if (options[i] == RCUDA_JIT_ERROR_LOG) log = values[i];
@@ -261,9 +262,20 @@ static int load_data(const char *name, rcuda_module_t **out,
     }
     if (options[i] == RCUDA_JIT_INFO_LOG_BYTES) values[i] = NULL;
   }
-  uint64_t handle = 0;
-  code = load(ctx, image, &handle, log, size);
+  int code = sim_module_load(ctx, image, out, log, &bytes);
   if (size_at < count) values[size_at] = (void *)(uintptr_t)bytes;
+  return code;
+}
+
+static int load_data(const char *name, rcuda_module_t **out,
+                     const void *image, unsigned count, const int *options,
+                     void **values) {
+  sim_ctx_t *ctx;
+  uint64_t handle = 0;
+  int code = sim_enter_ctx(name, &ctx);
+  if (code) return code;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
+  code = sim_load_logged(ctx, image, count, options, values, &handle);
   if (!code) *out = (rcuda_module_t *)(uintptr_t)handle;
   return sim_leave(code);
 }
@@ -279,7 +291,7 @@ SIM_EXPORT int cuModuleLoadData(rcuda_module_t **out, const void *image) {
 }
 
 /* Launches of the module's functions that nobody has waited for. */
-static void report_queued(const sim_module_t *m) {
+void sim_module_report_queued(const sim_module_t *m) {
   const sim_queue_t *q = &sim_state()->queue;
   for (uint32_t i = 0; i < q->lane_count; i++) {
     for (const sim_queued_t *p = q->lanes[i]->head; p; p = p->next) {
@@ -302,14 +314,25 @@ SIM_EXPORT int cuModuleUnload(rcuda_module_t *handle) {
   int code = sim_enter_ctx("cuModuleUnload", &ctx);
   if (code) return code;
   sim_module_t *m = sim_handle_get(SIM_TYPE_MODULE, handle);
-  if (!m) return sim_leave(RCUDA_INVALID_HANDLE);
-  report_queued(m);
+  if (!m || m->library) return sim_leave(RCUDA_INVALID_HANDLE);
+  sim_module_report_queued(m);
   code = sim_wait_ctx(ctx->handle);
   m = sim_handle_get(SIM_TYPE_MODULE, handle);
   if (!m) return sim_leave(RCUDA_INVALID_HANDLE);
   sim_handle_drop(m->handle);
-  free_module(m);
+  sim_module_free(m);
   return sim_leave(code);
+}
+
+sim_func_t *sim_module_func(const sim_module_t *m, const char *name) {
+  sim_state_t *s = sim_state();
+  for (size_t i = 0; i < s->slot_count; i++) {
+    sim_func_t *f = s->slots[i].object;
+    if (f && s->slots[i].type == SIM_TYPE_FUNC && f->module == m->handle &&
+        strcmp(f->ptx->name, name) == 0)
+      return f;
+  }
+  return NULL;
 }
 
 SIM_EXPORT int cuModuleGetFunction(rcuda_func_t **out,
@@ -318,19 +341,23 @@ SIM_EXPORT int cuModuleGetFunction(rcuda_func_t **out,
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuModuleGetFunction", &ctx);
   if (code) return code;
-  sim_module_t *m = sim_handle_get(SIM_TYPE_MODULE, handle);
+  const sim_module_t *m = sim_handle_get(SIM_TYPE_MODULE, handle);
   if (!m) return sim_leave(RCUDA_INVALID_HANDLE);
   if (!out || !name) return sim_leave(RCUDA_INVALID_VALUE);
-  sim_state_t *s = sim_state();
-  for (size_t i = 0; i < s->slot_count; i++) {
-    sim_func_t *f = s->slots[i].object;
-    if (!f || s->slots[i].type != SIM_TYPE_FUNC || f->module != m->handle ||
-        strcmp(f->ptx->name, name) != 0)
-      continue;
-    *out = (rcuda_func_t *)(uintptr_t)f->handle;
-    return sim_leave(0);
-  }
-  return sim_leave(RCUDA_NOT_FOUND);
+  const sim_func_t *f = sim_module_func(m, name);
+  if (!f) return sim_leave(RCUDA_NOT_FOUND);
+  *out = (rcuda_func_t *)(uintptr_t)f->handle;
+  return sim_leave(0);
+}
+
+int sim_module_global(const sim_module_t *m, const char *name, uint64_t *out,
+                      size_t *bytes) {
+  const ptx_var_t *var = ptx_find_var(m->ptx, td_str(name));
+  if (!var || !var->is_placed || var->space == PTX_SPACE_SHARED)
+    return RCUDA_NOT_FOUND;
+  if (out) *out = var->place;
+  if (bytes) *bytes = var->bytes;
+  return 0;
 }
 
 SIM_EXPORT int cuModuleGetGlobal_v2(uint64_t *out, size_t *bytes,
@@ -342,18 +369,14 @@ SIM_EXPORT int cuModuleGetGlobal_v2(uint64_t *out, size_t *bytes,
   sim_module_t *m = sim_handle_get(SIM_TYPE_MODULE, handle);
   if (!m) return sim_leave(RCUDA_INVALID_HANDLE);
   if (!name) return sim_leave(RCUDA_INVALID_VALUE);
-  const ptx_var_t *var = ptx_find_var(m->ptx, td_str(name));
-  if (!var || !var->is_placed || var->space == PTX_SPACE_SHARED)
-    return sim_leave(RCUDA_NOT_FOUND);
-  if (out) *out = var->place;
-  if (bytes) *bytes = var->bytes;
-  return sim_leave(0);
+  return sim_leave(sim_module_global(m, name, out, bytes));
 }
 
 /* -- functions -- */
 
 sim_func_t *sim_func_of(const void *handle) {
-  return sim_handle_get(SIM_TYPE_FUNC, handle);
+  sim_func_t *f = sim_handle_get(SIM_TYPE_FUNC, handle);
+  return f ? f : sim_kernel_func(handle);
 }
 
 static uint32_t most_threads(const sim_func_t *f) {
@@ -368,7 +391,7 @@ static uint32_t most_threads(const sim_func_t *f) {
   return n > 1024 ? 1024 : (uint32_t)n;
 }
 
-static int get_attribute(const sim_func_t *f, int attribute, int *out) {
+int sim_func_attribute(const sim_func_t *f, int attribute, int *out) {
   const sim_module_t *m = sim_handle_number(SIM_TYPE_MODULE, f->module);
   switch (attribute) {
   case RCUDA_FUNC_MAX_THREADS: *out = (int)most_threads(f); break;
@@ -405,7 +428,23 @@ SIM_EXPORT int cuFuncGetAttribute(int *out, int attribute,
   sim_func_t *f = sim_func_of(handle);
   if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  return sim_leave(get_attribute(f, attribute, out));
+  return sim_leave(sim_func_attribute(f, attribute, out));
+}
+
+int sim_func_set(sim_func_t *f, int attribute, int value) {
+  uint32_t optin = sim_state()->row->shared_optin;
+  switch (attribute) {
+  case RCUDA_FUNC_MAX_DYNAMIC_SHARED:
+    if (value < 0 || (uint32_t)value + f->kernel->static_shared > optin)
+      return RCUDA_INVALID_VALUE;
+    f->max_dynamic = value;
+    return 0;
+  case RCUDA_FUNC_SHARED_CARVEOUT:
+    return value < -1 || value > 100 ? RCUDA_INVALID_VALUE : 0;
+  case RCUDA_FUNC_NON_PORTABLE_CLUSTER: f->non_portable = value != 0; return 0;
+  case RCUDA_FUNC_CLUSTER_POLICY: return 0;
+  default: return RCUDA_INVALID_VALUE;
+  }
 }
 
 SIM_EXPORT int cuFuncSetAttribute(rcuda_func_t *handle, int attribute,
@@ -415,21 +454,7 @@ SIM_EXPORT int cuFuncSetAttribute(rcuda_func_t *handle, int attribute,
   if (code) return code;
   sim_func_t *f = sim_func_of(handle);
   if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
-  uint32_t optin = sim_state()->row->shared_optin;
-  switch (attribute) {
-  case RCUDA_FUNC_MAX_DYNAMIC_SHARED:
-    if (value < 0 || (uint32_t)value + f->kernel->static_shared > optin)
-      return sim_leave(RCUDA_INVALID_VALUE);
-    f->max_dynamic = value;
-    return sim_leave(0);
-  case RCUDA_FUNC_SHARED_CARVEOUT:
-    return sim_leave(value < -1 || value > 100 ? RCUDA_INVALID_VALUE : 0);
-  case RCUDA_FUNC_NON_PORTABLE_CLUSTER:
-    f->non_portable = value != 0;
-    return sim_leave(0);
-  case RCUDA_FUNC_CLUSTER_POLICY: return sim_leave(0);
-  default: return sim_leave(RCUDA_INVALID_VALUE);
-  }
+  return sim_leave(sim_func_set(f, attribute, value));
 }
 
 SIM_EXPORT int cuFuncSetCacheConfig(rcuda_func_t *handle, int config) {
@@ -460,59 +485,5 @@ SIM_EXPORT int cuFuncGetParamInfo(rcuda_func_t *handle, size_t index,
     return sim_leave(RCUDA_INVALID_VALUE);
   *offset = f->ptx->params.data[index]->place;
   if (bytes) *bytes = f->ptx->params.data[index]->bytes;
-  return sim_leave(0);
-}
-
-/* -- occupancy -- */
-
-static int blocks_per_sm(const sim_func_t *f, int threads, size_t dynamic) {
-  if (threads <= 0 || threads > 1024 || dynamic > UINT32_MAX / 2) return 0;
-  sim_occupancy_t o =
-      sim_occupancy(sim_state()->row, (uint32_t)threads,
-                    f->kernel->registers,
-                    f->kernel->static_shared + (uint32_t)dynamic);
-  return (int)o.ctas;
-}
-
-static int max_blocks(const char *name, int *out, rcuda_func_t *handle,
-                      int threads, size_t dynamic, unsigned flags) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx(name, &ctx);
-  if (code) return code;
-  sim_func_t *f = sim_func_of(handle);
-  if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (!out || threads <= 0 || flags > 1)
-    return sim_leave(RCUDA_INVALID_VALUE);
-  *out = blocks_per_sm(f, threads, dynamic);
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int *out, rcuda_func_t *handle, int threads, size_t dynamic,
-    unsigned flags) {
-  return max_blocks("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-                    out, handle, threads, dynamic, flags);
-}
-
-SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(
-    int *out, rcuda_func_t *handle, int threads, size_t dynamic) {
-  return max_blocks("cuOccupancyMaxActiveBlocksPerMultiprocessor", out,
-                    handle, threads, dynamic, 0);
-}
-
-SIM_EXPORT int cuOccupancyAvailableDynamicSMemPerBlock(
-    size_t *out, rcuda_func_t *handle, int blocks, int threads) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx("cuOccupancyAvailableDynamicSMemPerBlock", &ctx);
-  if (code) return code;
-  sim_func_t *f = sim_func_of(handle);
-  if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
-  if (!out || blocks <= 0 || threads <= 0)
-    return sim_leave(RCUDA_INVALID_VALUE);
-  const sim_device_row_t *row = sim_state()->row;
-  uint64_t each = row->shared_sm / (uint32_t)blocks;
-  if (each > row->shared_optin + 1024ull) each = row->shared_optin + 1024ull;
-  uint64_t used = f->kernel->static_shared + 1024ull;
-  *out = each > used ? (each - used) / 128 * 128 : 0;
   return sim_leave(0);
 }

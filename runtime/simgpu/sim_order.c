@@ -55,8 +55,10 @@ void sim_order_free(sim_past_t *p) {
       if (p->touched[i].bits[k])
         munmap(p->touched[i].bits[k], bit_bytes(p->touched[i].bytes));
   free(p->touched);
+  free(p->ranges);
   p->touched = NULL;
-  p->touched_count = 0;
+  p->ranges = NULL;
+  p->touched_count = p->range_count = 0;
 }
 
 /* Moves the bits out of the allocations. */
@@ -83,10 +85,25 @@ static void take_touched(sim_past_t *p) {
   }
 }
 
-static void add_range(sim_past_t *p, uint64_t start, uint64_t bytes,
+/* Without memory the bytes are not judged. */
+void sim_order_add_range(sim_past_t *p, uint64_t start, uint64_t bytes,
                       uint64_t rows, uint64_t pitch, char kind) {
   sim_range_t r = {start, bytes, rows, pitch ? pitch : bytes, kind};
+  sim_range_t *ranges =
+      realloc(p->ranges, (p->range_count + 1u) * sizeof *ranges);
+  if (!ranges) return;
+  p->ranges = ranges;
   p->ranges[p->range_count++] = r;
+}
+
+/* One range for each plane of a copy. */
+static void add_planes(sim_past_t *p, const sim_op_run_t *op, char kind) {
+  bool is_dst = kind == 'w';
+  for (uint64_t z = 0; z < (op->planes ? op->planes : 1); z++)
+    sim_order_add_range(p, is_dst ? op->dst + z * op->dst_plane
+                        : op->src + z * op->src_plane,
+              op->bytes, op->rows, is_dst ? op->dst_pitch : op->src_pitch,
+              kind);
 }
 
 static void describe(sim_past_t *p, const sim_queued_t *q) {
@@ -104,20 +121,22 @@ static void describe(sim_past_t *p, const sim_queued_t *q) {
   }
   switch (op->kind) {
   case SIM_RUN_COPY:
-    if (!op->staged)
-      add_range(p, op->src, op->bytes, op->rows, op->src_pitch, 'r');
-    add_range(p, op->dst, op->bytes, op->rows, op->dst_pitch, 'w');
+    if (!op->staged) add_planes(p, op, 'r');
+    add_planes(p, op, 'w');
     break;
   case SIM_RUN_FILL:
-    add_range(p, op->dst, op->bytes, op->rows, op->dst_pitch, 'w');
+    sim_order_add_range(p, op->dst, op->bytes, op->rows, op->dst_pitch, 'w');
     break;
   case SIM_RUN_ALLOC:
   case SIM_RUN_FREE:
-    add_range(p, op->dst, op->bytes, 1, 0, 'l');
+  case SIM_RUN_UNMAP:
+    sim_order_add_range(p, op->dst, op->bytes, 1, 0, 'l');
     break;
   case SIM_RUN_LAUNCH:
   case SIM_RUN_HOST:
   case SIM_RUN_EMPTY:
+  case SIM_RUN_WAIT:
+  case SIM_RUN_CHILD:
   case SIM_RUN_EVENT: break;
   }
 }
@@ -311,8 +330,8 @@ void sim_order_prune(void) {
 
 static uint64_t hash_source(const sim_op_run_t *op) {
   uint64_t h = 0;
-  for (uint64_t row = 0; row < op->rows; row++) {
-    const void *p = (const void *)(uintptr_t)(op->src + row * op->src_pitch);
+  for (uint64_t row = 0; row < sim_op_rows(op); row++) {
+    const void *p = (const void *)(uintptr_t)sim_op_src(op, row);
     h = td_hash_bytes(p, (size_t)op->bytes, h);
   }
   return h;
@@ -333,9 +352,9 @@ void sim_order_check_hash(const sim_op_run_t *op) {
 
 static bool reads_host(const sim_op_run_t *op, uint64_t address,
                        uint64_t bytes) {
-  uint64_t end = op->src + (op->rows - 1) * op->src_pitch + op->bytes;
   return op->is_hashed &&
-         (!bytes || (op->src < address + bytes && address < end));
+         (!bytes || (op->src < address + bytes &&
+                     address < sim_op_src_end(op)));
 }
 
 void sim_order_host_write(uint64_t address, uint64_t bytes, bool before) {

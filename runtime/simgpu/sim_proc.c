@@ -36,24 +36,88 @@ static const struct {
 #undef SIM_CU
 };
 
+/* Where the version in use is newer than the function's first one: the
+   driver version that brought it. A caller built for an older driver would
+   call it by another signature. */
+static const struct {
+  const char *name;
+  int version;
+} since[] = {
+    {"cuCtxCreate", 12050},
+    {"cuDeviceGetUuid", 11040},
+    {"cuEventElapsedTime", 12080},
+    {"cuGraphAddDependencies", 12030},
+    {"cuGraphAddKernelNode", 12000},
+    {"cuGraphExecKernelNodeSetParams", 12000},
+    {"cuGraphExecUpdate", 12000},
+    {"cuGraphGetEdges", 12030},
+    {"cuGraphInstantiate", 11040},
+    {"cuGraphInstantiateWithParams", 12000},
+    {"cuGraphKernelNodeGetParams", 12000},
+    {"cuKernelGetAttribute", 12000},
+    {"cuKernelGetFunction", 12000},
+    {"cuKernelSetAttribute", 12000},
+    {"cuLaunchKernelEx", 11060},
+    {"cuLibraryGetGlobal", 12000},
+    {"cuLibraryGetKernel", 12000},
+    {"cuLibraryGetModule", 12000},
+    {"cuLibraryLoadData", 12000},
+    {"cuLibraryUnload", 12000},
+    {"cuMemAllocAsync", 11020},
+    {"cuMemAllocFromPoolAsync", 11020},
+    {"cuMemFreeAsync", 11020},
+    {"cuStreamBeginCapture", 10010},
+    {"cuStreamGetCaptureInfo", 12030},
+    {"cuTensorMapEncodeTiled", 12000},
+    {"cuTensorMapReplaceAddress", 12000},
+};
+
+static int first_version(const char *base) {
+  for (size_t i = 0; i < sizeof since / sizeof *since; i++)
+    if (strcmp(since[i].name, base) == 0) return since[i].version;
+  return 2000;
+}
+
+/* True if the real driver has a form of the function that works on the
+   calling thread's stream, which is not simulated. */
+static bool has_thread_form(const char *export_name) {
+  static const char *const missing_names[] = {
+#undef SIM_CU_MISSING
+#define SIM_CU_MISSING(name) #name,
+#include "runtime/simgpu/sim_missing.def"
+#undef SIM_CU_MISSING
+  };
+  size_t n = strlen(export_name);
+  for (size_t i = 0; i < sizeof missing_names / sizeof(char *); i++)
+    if (strncmp(missing_names[i], export_name, n) == 0 &&
+        (strcmp(missing_names[i] + n, "_ptsz") == 0 ||
+         strcmp(missing_names[i] + n, "_ptds") == 0))
+      return true;
+  return false;
+}
+
 /* By base name ("cuMemAlloc"); the newest version that exists is the only
-   one. Names of the table of functions that are not simulated: 500. */
+   one. Names of the table of functions that are not simulated: 500. flags: 1
+   asks for functions of the legacy default stream, 2 of the thread's. */
 SIM_EXPORT int cuGetProcAddress_v2(const char *name, void **out, int version,
                                    uint64_t flags, int *status) {
   int code = sim_enter("cuGetProcAddress_v2", false);
-  (void)flags;
   if (code) return code;
-  sim_leave(0);
-  if (!name || !out || version < 2000) return RCUDA_INVALID_VALUE;
+  if (!name || !out || version < 2000 || flags > 2)
+    return sim_leave(RCUDA_INVALID_VALUE);
   *out = NULL;
+  int found = RCUDA_PROC_NOT_FOUND;
   for (size_t i = 0; i < sizeof procs / sizeof *procs; i++) {
     if (strcmp(procs[i].name, name) != 0 &&
         strcmp(procs[i].export_name, name) != 0)
       continue;
-    memcpy(out, &procs[i].fn, sizeof *out);
-    if (status) *status = RCUDA_PROC_FOUND;
-    return 0;
+    if (flags == 2 && has_thread_form(procs[i].export_name)) break;
+    found = version < first_version(procs[i].name)
+                ? RCUDA_PROC_VERSION_TOO_OLD
+                : RCUDA_PROC_FOUND;
+    if (found == RCUDA_PROC_FOUND) memcpy(out, &procs[i].fn, sizeof *out);
+    break;
   }
-  if (status) *status = RCUDA_PROC_NOT_FOUND;
-  return RCUDA_NOT_FOUND;
+  if (status) *status = found;
+  return sim_leave(*out ? 0 : RCUDA_NOT_FOUND);
 }

@@ -215,6 +215,7 @@ void sim_queue_wait(const sim_clock_t *clock) {
   sim_clock_join(&q->host, &target);
   sim_clock_free(&target);
   sim_order_prune();
+  sim_pools_settle();
 }
 
 void sim_queue_wait_ctx(uint64_t ctx) {

@@ -38,7 +38,10 @@ typedef enum sim_run_kind_t {
   SIM_RUN_EMPTY,
   SIM_RUN_ALLOC, /* stream-ordered memory begins */
   SIM_RUN_FREE,  /* and ends */
-  SIM_RUN_EVENT  /* a record of an event */
+  SIM_RUN_EVENT, /* a record of an event */
+  SIM_RUN_WAIT,  /* in graphs: waits for the event's newest record */
+  SIM_RUN_CHILD, /* in graphs: another graph */
+  SIM_RUN_UNMAP  /* a mapping ends */
 } sim_run_kind_t;
 
 /* One operation. What it points to is malloc'd and freed by sim_op_free. */
@@ -51,6 +54,7 @@ typedef struct sim_op_run_t {
   uint64_t dst, src; /* device or host addresses; dst of ALLOC and FREE */
   uint64_t bytes;    /* of a row */
   uint64_t rows, dst_pitch, src_pitch;
+  uint64_t planes, dst_plane, src_plane; /* of 3D copies; 0 and 1 are one */
   uint32_t value, width;
   void (*host)(void *user);
   void *user;
@@ -58,9 +62,30 @@ typedef struct sim_op_run_t {
   bool is_hashed;    /* a pinned source, */
   uint64_t hash;     /* which held this at the call */
   bool touches_host; /* a parameter points to pinned memory */
-  uint64_t event;    /* of SIM_RUN_EVENT */
+  uint64_t event;    /* of SIM_RUN_EVENT and _WAIT */
   uint64_t serial;   /* of that record */
+  uint64_t graph;    /* of SIM_RUN_CHILD: handle of its own clone */
 } sim_op_run_t;
+
+/* Rows of a copy or fill, over all planes, and where the i-th begins. */
+static inline uint64_t sim_op_rows(const sim_op_run_t *op) {
+  return op->planes > 1 ? op->rows * op->planes : op->rows;
+}
+static inline uint64_t sim_op_dst(const sim_op_run_t *op, uint64_t i) {
+  return op->dst + i / op->rows * op->dst_plane +
+         i % op->rows * op->dst_pitch;
+}
+static inline uint64_t sim_op_src(const sim_op_run_t *op, uint64_t i) {
+  return op->src + i / op->rows * op->src_plane +
+         i % op->rows * op->src_pitch;
+}
+/* The first byte after the last row. */
+static inline uint64_t sim_op_dst_end(const sim_op_run_t *op) {
+  return sim_op_dst(op, sim_op_rows(op) - 1) + op->bytes;
+}
+static inline uint64_t sim_op_src_end(const sim_op_run_t *op) {
+  return sim_op_src(op, sim_op_rows(op) - 1) + op->bytes;
+}
 
 typedef struct sim_queued_t {
   struct sim_queued_t *next; /* in its lane */
@@ -100,7 +125,7 @@ typedef struct sim_past_t {
   uint32_t lane;
   uint64_t seq;
   uint64_t safe; /* 0, or: operations issued later are ordered after it */
-  sim_range_t ranges[2];
+  sim_range_t *ranges; /* malloc'd */
   uint32_t range_count;
   sim_touched_t *touched;
   uint32_t touched_count;
@@ -163,6 +188,9 @@ void sim_order_executed(const sim_queued_t *q, bool was_tracked);
 /* Forgets what nobody can conflict with any more. */
 void sim_order_prune(void);
 void sim_order_free(sim_past_t *past);
+/* Rows that the operation touched; kind as in sim_range_t. */
+void sim_order_add_range(sim_past_t *past, uint64_t start, uint64_t bytes,
+                         uint64_t rows, uint64_t pitch, char kind);
 
 /* Pinned memory: hashes of sources at the call and at execution. */
 void sim_order_hash(sim_op_run_t *op);

@@ -51,7 +51,7 @@ SIM_EXPORT int simgpu_configure(const char *text) {
 }
 
 /* Copies with truncation; the length the whole text has, without its NUL. */
-static size_t give(td_buf_t *buf, char *out, size_t bytes) {
+size_t sim_give_text(const td_buf_t *buf, char *out, size_t bytes) {
   size_t length = buf->length;
   if (out && bytes) {
     size_t n = length < bytes - 1 ? length : bytes - 1;
@@ -79,7 +79,7 @@ static size_t give_finding(size_t index, char *out, size_t bytes,
   if (index < s->report.count) {
     const sim_finding_t *f = &s->report.list[index];
     (is_text ? sim_finding_text : sim_finding_json)(&buf, f, &s->options);
-    n = give(&buf, out, bytes);
+    n = sim_give_text(&buf, out, bytes);
   }
   sim_leave(0);
   return n;
@@ -160,7 +160,7 @@ SIM_EXPORT size_t simgpu_counters_get(size_t index, char *out,
   td_buf_init_fixed(&buf, storage, sizeof storage);
   if (index < s->record_count) {
     record_json(&buf, &s->records[index]);
-    n = give(&buf, out, bytes);
+    n = sim_give_text(&buf, out, bytes);
   }
   sim_leave(0);
   return n;
@@ -187,7 +187,7 @@ SIM_EXPORT size_t simgpu_forms_get(size_t index, char *out, size_t bytes) {
   if (op) {
     td_buf_printf(&buf, "%d %s (%s) %s", sim_state()->forms[index], op->base,
                   op->types, op->need);
-    n = give(&buf, out, bytes);
+    n = sim_give_text(&buf, out, bytes);
   }
   sim_leave(0);
   return n;
@@ -201,6 +201,8 @@ SIM_EXPORT void simgpu_reset(void) {
   sim_report_clear(&s->report);
   s->printed = 0;
   sim_records_free(s);
+  memset(s->copied, 0, sizeof s->copied);
+  memset(s->links, 0, sizeof s->links);
   s->launches = 0;
   s->queue.random = s->options.seed;
   sim_leave(0);

@@ -109,12 +109,18 @@ void sim_handle_drop(uint64_t handle) {
 
 /* -- memory of devices -- */
 
+uint64_t sim_device_bytes(void) {
+  const sim_state_t *s = sim_state();
+  return s->options.memory ? s->options.memory : s->row->memory;
+}
+
 sim_alloc_t *sim_device_alloc(sim_ctx_t *ctx, uint64_t bytes,
                               sim_alloc_kind_t kind) {
   sim_state_t *s = sim_state();
   uint64_t *live = &s->live_bytes[ctx->device];
-  uint64_t limit = s->options.memory ? s->options.memory : s->row->memory;
-  if (bytes > limit || *live > limit - bytes) return NULL;
+  uint64_t limit = sim_device_bytes();
+  uint64_t held = *live + s->cached_bytes[ctx->device];
+  if (bytes > limit || held > limit - bytes) return NULL;
   sim_alloc_t *a = sim_alloc_new(&s->memory, ctx->device, bytes, kind, NULL);
   if (!a) return NULL;
   a->context = ctx->handle;
@@ -127,8 +133,11 @@ sim_alloc_t *sim_device_alloc(sim_ctx_t *ctx, uint64_t bytes,
 
 void sim_device_free(sim_alloc_t *a) {
   sim_state_t *s = sim_state();
-  if (a->kind != SIM_ALLOC_HOST) s->live_bytes[a->device] -= a->bytes;
+  if (a->pool && !a->is_returned) sim_pool_give(a, 0, 0);
+  if (a->kind != SIM_ALLOC_HOST && !a->is_returned)
+    s->live_bytes[a->device] -= a->bytes;
   a->freed_by = s->calls;
+  a->is_ending = false;
   sim_alloc_release(&s->memory, a);
 }
 

@@ -26,7 +26,11 @@ typedef enum sim_type_t {
   SIM_TYPE_NODE,
   SIM_TYPE_EXEC,
   SIM_TYPE_POOL,
-  SIM_TYPE_LIBRARY
+  SIM_TYPE_LIBRARY,
+  SIM_TYPE_KERNEL,
+  SIM_TYPE_PHYSICAL, /* memory without an address */
+  SIM_TYPE_COMM,
+  SIM_TYPE_REDUCTION
 } sim_type_t;
 
 typedef struct sim_slot_t {
@@ -78,6 +82,7 @@ typedef struct sim_stream_t {
   uint32_t polls; /* queries that still answer "not ready" */
   uint64_t graph; /* handle of the graph being captured, or 0 */
   bool is_origin;
+  rcuda_node_t **lent; /* by cuStreamGetCaptureInfo */
   sim_nodes_t last; /* of a capture: what its next node comes after */
 } sim_stream_t;
 
@@ -102,6 +107,8 @@ typedef struct sim_node_t {
 
 typedef struct sim_graph_t {
   uint64_t handle, ctx;
+  uint64_t number;   /* among all graphs of the process */
+  bool frees_before; /* executable: ends what its last launch left */
   sim_node_t **nodes;
   uint32_t count, capacity;
   bool is_capturing, is_broken; /* a capture, one that went wrong */
@@ -109,6 +116,46 @@ typedef struct sim_graph_t {
   pthread_t thread;             /* that began it */
   uint32_t *lanes, lane_count;  /* of an executable graph */
 } sim_graph_t;
+
+/* Memory that a stream gave back and its pool may give out again: at once in
+   its own lane, elsewhere to what comes after the free. */
+typedef struct sim_spare_t {
+  uint64_t bytes;
+  uint32_t lane;
+  uint64_t seq; /* of the free in that lane */
+} sim_spare_t;
+
+typedef struct sim_pool_t {
+  uint64_t handle;
+  uint32_t device;
+  bool is_default;
+  int reuse[4];       /* by RCUDA_POOL_REUSE_* */
+  uint64_t max_bytes; /* 0: no limit */
+  uint64_t threshold; /* what it keeps over a synchronisation */
+  uint64_t reserved, reserved_high, used, used_high;
+  uint64_t readers, writers; /* a bit a device */
+  sim_spare_t *blocks;
+  uint32_t block_count, block_capacity;
+} sim_pool_t;
+
+typedef struct sim_reserved_t {
+  uint64_t address, bytes;
+} sim_reserved_t;
+
+typedef struct sim_physical_t {
+  uint64_t handle;
+  sim_alloc_t *storage;
+  bool is_held;      /* its handle was not released */
+  uint32_t mappings;
+} sim_physical_t;
+
+typedef enum sim_way_t {
+  SIM_COPY_H2D,
+  SIM_COPY_D2H,
+  SIM_COPY_D2D,
+  SIM_COPY_P2P,
+  SIM_COPY_KINDS
+} sim_way_t;
 
 /* What is kept of a finished launch. */
 typedef struct sim_record_t {
@@ -132,6 +179,14 @@ typedef struct sim_state_t {
   uint32_t device_count;
   sim_memory_t memory;
   uint64_t live_bytes[SIM_MAX_DEVICES], peak_bytes[SIM_MAX_DEVICES];
+  uint64_t cached_bytes[SIM_MAX_DEVICES]; /* held by pools, in no use */
+  sim_pool_t **pools;
+  uint32_t pool_count;
+  uint64_t default_pool[SIM_MAX_DEVICES], pool[SIM_MAX_DEVICES]; /* handles */
+  sim_reserved_t *reserved; /* address ranges */
+  uint32_t reserved_count;
+  uint64_t copied[SIM_COPY_KINDS]; /* bytes */
+  uint64_t links[SIM_MAX_DEVICES][SIM_MAX_DEVICES]; /* of these, by link */
   sim_report_t report;
   size_t order_findings; /* of the family order, so far */
   size_t printed; /* findings already written out */
@@ -140,7 +195,7 @@ typedef struct sim_state_t {
   uint64_t primary[SIM_MAX_DEVICES]; /* handles */
   uint32_t primary_uses[SIM_MAX_DEVICES];
   uint32_t primary_flags[SIM_MAX_DEVICES];
-  uint64_t calls, fail_seen, launches, streams, serial;
+  uint64_t calls, fail_seen, launches, streams, graphs, serial;
   sim_queue_t queue;
   sim_record_t *records;
   size_t record_count, record_capacity;
@@ -169,10 +224,56 @@ void *sim_handle_number(sim_type_t type, uint64_t handle);
 void sim_handle_drop(uint64_t handle);
 
 sim_ctx_t *sim_current(void);
+/* Bytes that a device has. */
+uint64_t sim_device_bytes(void);
 /* Device memory that belongs to the context; NULL when full. */
 sim_alloc_t *sim_device_alloc(sim_ctx_t *ctx, uint64_t bytes,
                               sim_alloc_kind_t kind);
 void sim_device_free(sim_alloc_t *alloc);
+
+/* -- pools (sim_pool.c) -- */
+/* Lets go of memory that the pools of the device keep and whose frees have
+   run; keeps at least so many bytes of each pool. */
+void sim_pools_trim(uint32_t device, uint64_t keep);
+/* After the host has waited: what lies above each pool's threshold goes. */
+void sim_pools_settle(void);
+/* The allocation's bytes go back to its pool: reusable after the operation
+   that ends it. */
+void sim_pool_give(sim_alloc_t *alloc, uint32_t lane, uint64_t seq);
+void sim_pools_free(sim_state_t *state);
+/* Graph memory begins. */
+int sim_run_alloc(const sim_op_run_t *op);
+/* The live allocation that starts at the address and is not already given
+   back; NULL with a finding. */
+sim_alloc_t *sim_to_release(const char *call, uint64_t address);
+/* Ends memory at once. As on a device, what is queued runs before; but only
+   what the host has waited for is ordered before the end, and the rest is
+   judged. */
+int sim_end_now(sim_ctx_t *ctx, sim_run_kind_t kind, const char *call,
+                uint64_t address, uint64_t bytes);
+
+/* -- virtual memory (sim_virtual.c) -- */
+void sim_unmap(uint64_t address, uint64_t bytes);
+void sim_virtual_free(sim_state_t *state);
+/* Applies a right to masks of devices; false if it is none. */
+bool sim_access_apply(const rcuda_access_t *access, uint64_t *readers,
+                      uint64_t *writers);
+
+/* -- copies (sim_copy.c) -- */
+int sim_run_copy(const sim_op_run_t *op, sim_ctx_t *ctx);
+int sim_run_fill(const sim_op_run_t *op, sim_ctx_t *ctx);
+/* Both ends of a copy or the one of a fill, judged at the call, which may be
+   one that adds to a graph. */
+int sim_check_ranges(const sim_ctx_t *ctx, const sim_op_run_t *op,
+                     bool is_graph);
+int sim_copy_op(const char *name, const rcuda_copy3d_t *c, sim_op_run_t *op);
+int sim_fill_op(const char *name, uint64_t dst, size_t pitch, uint32_t value,
+                uint32_t element, size_t width, size_t height,
+                sim_op_run_t *op);
+const sim_alloc_t *sim_pinned_at(uint64_t address);
+/* Counts bytes moved; NULL is the host. */
+void sim_count_copy(const sim_alloc_t *from, const sim_alloc_t *to,
+                    uint64_t bytes);
 
 /* Runs an operation whose turn has come, and judges its order; a fault
    becomes the context's sticky result. *work grows by its instructions. */
@@ -205,6 +306,13 @@ bool sim_nodes_join(sim_nodes_t *to, const sim_nodes_t *from);
 void sim_nodes_free(sim_nodes_t *nodes);
 /* Adds to the graph that the stream captures; takes what op owns. */
 int sim_capture(sim_stream_t *stream, const sim_op_run_t *op);
+/* Memory that a graph's launches make and end: an address without storage;
+   NULL without memory. */
+sim_alloc_t *sim_graph_memory(const sim_ctx_t *ctx, uint32_t device,
+                              uint64_t bytes);
+/* Frees what the same capture allocated. */
+int sim_capture_free(sim_stream_t *stream, const char *name,
+                     uint64_t address);
 /* 0, or the result of a call that must not be made while the calling thread
    or, in the strictest mode, any other captures; the captures break. */
 int sim_no_capture(void);
@@ -226,6 +334,8 @@ void sim_host_finding(sim_check_t id, const char *call, uint64_t address,
     TD_PRINTF(5, 6);
 /* Writes what was reported since the last time. */
 void sim_flush_report(void);
+/* Copies with truncation; the length the whole text has, without its NUL. */
+size_t sim_give_text(const td_buf_t *buf, char *out, size_t bytes);
 void sim_write_record(const sim_record_t *record);
 
 #endif

@@ -52,6 +52,7 @@ void sim_stream_free(sim_stream_t *s) {
   if (g) g->is_broken = true; /* its capture can no longer end */
   sim_handle_drop(s->handle);
   sim_nodes_free(&s->last);
+  free(s->lent);
   free(s);
 }
 
@@ -195,6 +196,11 @@ static int record_event(const char *name, rcuda_event_t *handle,
   if (flags > 1) return sim_leave(RCUDA_INVALID_VALUE);
   if (e->ctx != (s ? s->ctx : sim_current()->handle))
     return sim_leave(RCUDA_INVALID_HANDLE);
+  if (s && s->graph && flags == RCUDA_EVENT_EXTERNAL) {
+    sim_op_run_t node = {.kind = SIM_RUN_EVENT, .name = name,
+                         .event = e->handle};
+    return sim_leave(sim_submit(sim_current(), stream, &node));
+  }
   sim_nodes_free(&e->last);
   if (s && s->graph) {
     e->graph = s->graph;
@@ -281,6 +287,11 @@ SIM_EXPORT int cuStreamWaitEvent(rcuda_stream_t *stream,
   sim_event_t *e = sim_handle_get(SIM_TYPE_EVENT, handle);
   if (!e) return sim_leave(RCUDA_INVALID_HANDLE);
   if (flags > 1) return sim_leave(RCUDA_INVALID_VALUE);
+  if (s && s->graph && flags == RCUDA_EVENT_EXTERNAL) {
+    sim_op_run_t node = {.kind = SIM_RUN_WAIT, .name = "cuStreamWaitEvent",
+                         .event = e->handle};
+    return sim_leave(sim_submit(sim_current(), stream, &node));
+  }
   if (e->graph) {
     if (!s) return sim_leave(RCUDA_CAPTURE_IMPLICIT);
     if (s->graph && s->graph != e->graph)

@@ -19,6 +19,8 @@ static void drop_contexts(sim_state_t *s) {
     sim_alloc_t *a = s->memory.list[i];
     if (a->is_live && a->kind == SIM_ALLOC_HOST && a->name) free(a->host);
   }
+  sim_virtual_free(s);
+  sim_pools_free(s);
   sim_memory_free(&s->memory);
 }
 
@@ -47,6 +49,7 @@ __attribute__((destructor)) static void sim_unload(void) {
     free(pthread_getspecific(s->key));
     pthread_key_delete(s->key);
   }
+  sim_libraries_free(s);
   drop_contexts(s);
   drop_queue(&s->queue);
   sim_report_clear(&s->report);

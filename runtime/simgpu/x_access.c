@@ -82,8 +82,9 @@ static void shape(uint32_t m, const uint64_t address[32], uint32_t size,
   out->size = size;
 }
 
-static bool may_use(const sim_launch_t *launch, const sim_alloc_t *a) {
-  return a->kind == SIM_ALLOC_HOST || (launch->peers >> a->device & 1);
+static bool may_use(const sim_launch_t *launch, const sim_alloc_t *a,
+                    char kind) {
+  return sim_alloc_may(a, launch->device, launch->peers, kind != 'r');
 }
 
 /* Global memory that pending copies use. */
@@ -192,7 +193,7 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     sim_alloc_t *a = lookup(w, i, address[first]);
     uint64_t offset = a ? address[first] - a->address : 0;
     if (a && a->is_live && offset + (uint64_t)lanes * size <= a->bytes &&
-        (address[first] & (size - 1)) == 0 && may_use(launch, a) &&
+        (address[first] & (size - 1)) == 0 && may_use(launch, a, kind) &&
         !(kind != 'r' && a->is_read_only)) {
       out->alloc[first] = a;
       out->offset[first] = offset;
@@ -214,10 +215,13 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       go_on = bad_global(w, i, l, address[l], size);
     else if (address[l] & (size - 1))
       go_on = bad_align(w, i, l, PTX_SPACE_GLOBAL, address[l], size);
-    else if (!may_use(launch, a))
+    else if (!may_use(launch, a, kind))
       go_on = sim_find(w, i, SIM_CHECK_MEM_PEER, l, PTX_SPACE_GLOBAL,
                        address[l], size,
-                       "belongs to device %u, which is no peer", a->device);
+                       a->has_rights
+                           ? "device %u did not let this one do that"
+                           : "belongs to device %u, which is no peer",
+                       a->device);
     else if (kind != 'r' && a->is_read_only)
       go_on = sim_find(w, i, SIM_CHECK_MEM_READONLY, l, PTX_SPACE_GLOBAL,
                        address[l], size, "is read-only");

@@ -405,7 +405,7 @@ int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     p->alloc = a;
   }
   if (end - a->address > a->bytes || base & (size - 1) ||
-      (a->kind != SIM_ALLOC_HOST && !(launch->peers >> a->device & 1)) ||
+      !sim_alloc_may(a, launch->device, launch->peers, is_write) ||
       (is_write && a->is_read_only))
     return 0;
   uint64_t offset = base - a->address;

@@ -2,93 +2,9 @@
    somewhere with the code that the interface gives it; a list taken from the
    simulator's table says which was forgotten. What the simulator does not
    have says so by name. */
-#include "sim_lab.h"
+#include "driver_lab.h"
 
 #include <unistd.h>
-
-typedef void (*any_t)(void);
-typedef struct seen_t {
-  char base[80], name[80];
-  bool ok, bad;
-} seen_t;
-
-static seen_t seen[200];
-static size_t seen_count;
-static void *library;
-
-static any_t symbol(const char *name) {
-  void *p = dlsym(library, name);
-  any_t fn;
-  if (!p) fail_msg("%s is not exported", name);
-  memcpy(&fn, &p, sizeof fn);
-  return fn;
-}
-
-static int note(const char *name, int code) {
-  for (size_t i = 0; i < seen_count; i++) {
-    if (strcmp(seen[i].name, name) != 0) continue;
-    seen[i].ok |= code == 0;
-    seen[i].bad |= code != 0;
-    return code;
-  }
-  fail_msg("%s is not in sim_cuda.def", name);
-  return code;
-}
-
-#define CALL(name, types, ...)                                                \
-  note(#name, ((int(*) types)symbol(#name))(__VA_ARGS__))
-#define OK(...)         assert_int_equal(CALL(__VA_ARGS__), 0)
-#define CODE(code, ...) assert_int_equal(CALL(__VA_ARGS__), code)
-
-#define SYNC(code)                                                            \
-  assert_int_equal(note("cuCtxSynchronize",                                   \
-                        ((int (*)(void))symbol("cuCtxSynchronize"))()),       \
-                   code)
-
-/* SIM_CU(base, name) rows of the table. */
-static void read_table(void) {
-  static char text[40000];
-  FILE *f = fopen(TDSL_SOURCE_DIR "/runtime/simgpu/sim_cuda.def", "rb");
-  assert_non_null(f);
-  text[fread(text, 1, sizeof text - 1, f)] = 0;
-  fclose(f);
-  for (char *p = text; (p = strstr(p, "SIM_CU(cu")) != NULL; p++) {
-    char *comma = strchr(p, ','), *end = strchr(p, ')');
-    seen_t *s = &seen[seen_count++];
-    assert_true(seen_count < 200 && comma && end && comma < end);
-    snprintf(s->base, sizeof s->base, "%.*s", (int)(comma - p - 7), p + 7);
-    do comma++;
-    while (*comma == ' ' || *comma == '\n');
-    snprintf(s->name, sizeof s->name, "%.*s", (int)(end - comma), comma);
-  }
-  assert_true(seen_count > 100);
-}
-
-typedef uint64_t u64;
-typedef int (*nulls_t)(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
-                       u64);
-/* Any call with nothing but zeros. */
-static int zeros(const char *name) {
-  nulls_t fn = (nulls_t)symbol(name);
-  return fn(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-}
-
-static bool starts(const char *text, const char *with) {
-  return strncmp(text, with, strlen(with)) == 0;
-}
-
-/* Calls that work on no context. */
-static bool is_free(const char *n) {
-  return starts(n, "cuDevice") || starts(n, "cuGet") ||
-         starts(n, "cuDriver") || starts(n, "cuInit") ||
-         starts(n, "cuThread") || starts(n, "cuCtxCreate") ||
-         starts(n, "cuCtxDestroy") || starts(n, "cuCtxPushCurrent") ||
-         starts(n, "cuCtxPopCurrent") || starts(n, "cuCtxSetCurrent") ||
-         starts(n, "cuCtxGetCurrent") ||
-         (starts(n, "cuGraph") && !starts(n, "cuGraphInst") &&
-          !starts(n, "cuGraphLaunch")) ||
-         starts(n, "cuTensorMap");
-}
 
 /* -- in the order in which a process lives -- */
 
@@ -101,11 +17,6 @@ static void before_init(void **state) {
     int code = note(n, zeros(n));
     if (code != want) fail_msg("%s before cuInit: %d", n, code);
   }
-}
-
-typedef int (*configure_t)(const char *);
-static int configure(const char *items) {
-  return ((configure_t)symbol("simgpu_configure"))(items);
 }
 
 static void start(void **state) {
@@ -276,7 +187,20 @@ static void memory(void **state) {
   OK(cuMemAlloc_v2, (u64 *, size_t), &a, 1000);
   CODE(1, cuMemAlloc_v2, (u64 *, size_t), &b, 0);
   CODE(2, cuMemAlloc_v2, (u64 *, size_t), &b, (size_t)2 << 30);
-  CODE(801, cuMemAllocManaged, (u64 *, size_t, unsigned), &b, 4, 1);
+  OK(cuMemAllocManaged, (u64 *, size_t, unsigned), &b, 64, 1);
+  int managed = 0, is_managed = 0;
+  OK(cuMemsetD32_v2, (u64, unsigned, size_t), b, 77, 16);
+  SYNC(0);
+  memcpy(&managed, (const void *)(uintptr_t)b, 4); /* the host may look */
+  assert_int_equal(managed, 77);
+  OK(cuPointerGetAttribute, (void *, int, u64), &is_managed,
+     RCUDA_POINTER_IS_MANAGED, b);
+  assert_int_equal(is_managed, 1);
+  CODE(1, cuMemFreeHost, (void *), (void *)(uintptr_t)b);
+  OK(cuMemFree_v2, (u64), b);
+  CODE(1, cuMemFree_v2, (u64), b);
+  CODE(1, cuMemAllocManaged, (u64 *, size_t, unsigned), &b, 0, 1);
+  CODE(1, cuMemAllocManaged, (u64 *, size_t, unsigned), &b, 4, 3);
   OK(cuMemAllocPitch_v2, (u64 *, size_t *, size_t, size_t, unsigned), &b,
      &pitch, 100, 5, 4);
   assert_true(pitch >= 100 && pitch % 4 == 0);
@@ -314,6 +238,20 @@ static void memory(void **state) {
   assert_int_equal(type, RCUDA_MEMORY_HOST);
   CODE(1, cuPointerGetAttribute, (void *, int, u64), &type,
        RCUDA_POINTER_MEMORY_TYPE, 4096);
+  int which[] = {RCUDA_POINTER_MEMORY_TYPE, RCUDA_POINTER_RANGE_BYTES,
+                 RCUDA_POINTER_HOST_POINTER};
+  u64 range = 0, where = 7;
+  void *into[] = {&type, &range, &where};
+  OK(cuPointerGetAttributes, (unsigned, int *, void **, u64), 3, which, into,
+     a + 8);
+  assert_int_equal(type, RCUDA_MEMORY_DEVICE);
+  assert_int_equal(range, 1000);
+  assert_int_equal(where, 0); /* it has none: no error here */
+  OK(cuPointerGetAttributes, (unsigned, int *, void **, u64), 3, which, into,
+     4096);
+  assert_int_equal(type, 0);
+  CODE(1, cuPointerGetAttributes, (unsigned, int *, void **, u64), 0, which,
+       into, a);
   /* copies and fills */
   memset(host, 7, sizeof host);
   OK(cuMemcpyHtoD_v2, (u64, const void *, size_t), a, host, 256);
@@ -326,10 +264,14 @@ static void memory(void **state) {
   OK(cuMemcpyDtoHAsync_v2, (void *, u64, size_t, void *), host, a, 8, NULL);
   OK(cuMemcpyDtoDAsync_v2, (u64, u64, size_t, void *), a, a + 64, 8, NULL);
   OK(cuMemcpyAsync, (u64, u64, size_t, void *), a, a + 64, 8, NULL);
-  OK(cuMemcpyPeer, (u64, void *, u64, void *, size_t), a, NULL, a + 64, NULL,
+  rcuda_ctx_t *now = NULL;
+  OK(cuCtxGetCurrent, (rcuda_ctx_t **), &now);
+  OK(cuMemcpyPeer, (u64, void *, u64, void *, size_t), a, now, a + 64, now,
      8);
-  OK(cuMemcpyPeerAsync, (u64, void *, u64, void *, size_t, void *), a, NULL,
-     a + 64, NULL, 8, NULL);
+  OK(cuMemcpyPeerAsync, (u64, void *, u64, void *, size_t, void *), a, now,
+     a + 64, now, 8, NULL);
+  CODE(201, cuMemcpyPeer, (u64, void *, u64, void *, size_t), a, NULL, a + 64,
+       now, 8);
   CODE(1, cuMemcpyHtoD_v2, (u64, const void *, size_t), a, host, 1001);
   CODE(1, cuMemcpyDtoH_v2, (void *, u64, size_t), host, a + 999, 2);
   CODE(1, cuMemcpyDtoD_v2, (u64, u64, size_t), a, 0, 4);
@@ -341,10 +283,10 @@ static void memory(void **state) {
        pinned);
   CODE(400, cuMemcpyDtoDAsync_v2, (u64, u64, size_t, void *), a, a + 64, 8,
        pinned);
-  CODE(1, cuMemcpyPeer, (u64, void *, u64, void *, size_t), a, NULL, 0, NULL,
+  CODE(1, cuMemcpyPeer, (u64, void *, u64, void *, size_t), a, now, 0, now,
        8);
   CODE(1, cuMemcpyPeerAsync, (u64, void *, u64, void *, size_t, void *), a,
-       NULL, 0, NULL, 8, NULL);
+       now, 0, now, 8, NULL);
   rcuda_copy2d_t c = {.src_type = RCUDA_MEMORY_HOST, .src_host = host,
                       .src_pitch = 16, .dst_type = RCUDA_MEMORY_DEVICE,
                       .dst_device = b, .dst_pitch = pitch, .dst_y = 1,
@@ -358,6 +300,30 @@ static void memory(void **state) {
   assert_int_equal(back[11], 2 * 16 + 11);
   c.height = 5;
   CODE(1, cuMemcpy2D_v2, (const rcuda_copy2d_t *), &c);
+  /* a box: planes of 3 rows of 4 bytes out of planes of 4 rows of 16 */
+  rcuda_copy3d_t box = {.src_type = RCUDA_MEMORY_HOST, .src_host = host,
+                        .src_pitch = 16, .src_height = 4, .src_x = 5,
+                        .src_y = 1, .src_z = 1,
+                        .dst_type = RCUDA_MEMORY_UNIFIED, .dst_device = a,
+                        .dst_pitch = 8, .dst_height = 3, .width = 4,
+                        .height = 3, .depth = 2};
+  for (int k = 0; k < 192; k++) host[k] = (char)(k / 2);
+  OK(cuMemcpy3D_v2, (const rcuda_copy3d_t *), &box);
+  unsigned char three[48];
+  OK(cuMemcpyDtoH_v2, (void *, u64, size_t), three, a, 48);
+  for (int z = 0; z < 2; z++)
+    for (int y = 0; y < 3; y++)
+      for (int x = 0; x < 4; x++)
+        assert_int_equal(three[(z * 3 + y) * 8 + x],
+                         (((z + 1) * 4 + y + 1) * 16 + x + 5) / 2);
+  OK(cuMemcpy3DAsync_v2, (const rcuda_copy3d_t *, void *), &box, NULL);
+  box.dst_height = 2; /* planes that overlap */
+  CODE(1, cuMemcpy3D_v2, (const rcuda_copy3d_t *), &box);
+  box.dst_height = 3;
+  box.dst_z = 41;
+  CODE(1, cuMemcpy3DAsync_v2, (const rcuda_copy3d_t *, void *), &box, NULL);
+  box.dst_type = 3; /* arrays do not exist */
+  CODE(1, cuMemcpy3D_v2, (const rcuda_copy3d_t *), &box);
   c.src_pitch = 8;
   CODE(1, cuMemcpy2DUnaligned_v2, (const rcuda_copy2d_t *), &c);
   CODE(1, cuMemcpy2DAsync_v2, (const rcuda_copy2d_t *, void *), NULL, NULL);
@@ -388,6 +354,29 @@ static void memory(void **state) {
        pitch, 9, 3, 6);
   CODE(1, cuMemsetD2D32_v2, (u64, size_t, unsigned, size_t, size_t), b + 1,
        pitch, 9, 3, 5);
+  OK(cuMemsetD2D16_v2, (u64, size_t, unsigned short, size_t, size_t), b,
+     pitch, 0x0102, 7, 2);
+  OK(cuMemcpyDtoH_v2, (void *, u64, size_t), back, b + pitch + 10, 4);
+  assert_int_equal(back[3], 1);
+  assert_int_equal(back[0], 2);
+  CODE(1, cuMemsetD2D16_v2, (u64, size_t, unsigned short, size_t, size_t), b,
+       12, 1, 7, 2); /* rows that overlap */
+  OK(cuMemsetD2D8Async, (u64, size_t, unsigned char, size_t, size_t, void *),
+     b, pitch, 1, 2, 2, NULL);
+  OK(cuMemsetD2D16Async,
+     (u64, size_t, unsigned short, size_t, size_t, void *), b, pitch, 1, 2, 2,
+     NULL);
+  OK(cuMemsetD2D32Async, (u64, size_t, unsigned, size_t, size_t, void *), b,
+     pitch, 1, 2, 2, NULL);
+  CODE(1, cuMemsetD2D8Async,
+       (u64, size_t, unsigned char, size_t, size_t, void *), 0, pitch, 1, 2,
+       2, NULL);
+  CODE(1, cuMemsetD2D16Async,
+       (u64, size_t, unsigned short, size_t, size_t, void *), b + 1, pitch, 1,
+       2, 2, NULL);
+  CODE(400, cuMemsetD2D32Async,
+       (u64, size_t, unsigned, size_t, size_t, void *), b, pitch, 1, 2, 2,
+       pinned);
   OK(cuMemAllocAsync, (u64 *, size_t, void *), &base, 100, NULL);
   OK(cuMemFreeAsync, (u64, void *), base, NULL);
   CODE(400, cuMemAllocAsync, (u64 *, size_t, void *), &base, 100, pinned);
@@ -496,12 +485,6 @@ static void modules(void **state) {
   CODE(400, cuFuncGetAttribute, (int *, int, void *), &n, 0, f);
 }
 
-typedef int (*launch_t)(void *, unsigned, unsigned, unsigned, unsigned,
-                        unsigned, unsigned, unsigned, void *, void **,
-                        void **);
-#define LAUNCH                                                                \
-  (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
-   unsigned, void *, void **, void **)
 #define COOPERATIVE                                                           \
   (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
    unsigned, void *, void **)
@@ -730,16 +713,7 @@ static void injected(void **state) {
 
 static void every_call_was_made(void **state) {
   (void)state;
-  char text[4096] = "";
-  for (size_t i = 0; i < seen_count; i++) {
-    const seen_t *s = &seen[i];
-    bool cannot = starts(s->name, "cuTensorMap") || /* test_tensor.c */
-                  strcmp(s->name, "cuMemAllocManaged") == 0;
-    if ((s->ok && s->bad) || cannot) continue;
-    snprintf(text + strlen(text), sizeof text - strlen(text), " %s (%s)",
-             s->name, s->ok ? "no error" : "no success");
-  }
-  if (text[0]) fail_msg("not exercised:%s", text);
+  all_were_made("driver");
 }
 
 /* What is not simulated prints its name, once, and returns 801. */

@@ -1,0 +1,59 @@
+/* Exported simgpu_totals_get: what belongs to no launch. Bytes that devices
+   hold, and bytes that were copied, by direction and by link. */
+#include "runtime/simgpu/sim_cuda.h"
+
+void sim_count_copy(const sim_alloc_t *from, const sim_alloc_t *to,
+                    uint64_t bytes) {
+  sim_state_t *s = sim_state();
+  if (!from && !to) return;
+  sim_way_t kind = !from                      ? SIM_COPY_H2D
+                         : !to                      ? SIM_COPY_D2H
+                         : from->device == to->device ? SIM_COPY_D2D
+                                                      : SIM_COPY_P2P;
+  s->copied[kind] += bytes;
+  if (kind == SIM_COPY_P2P) s->links[from->device][to->device] += bytes;
+}
+
+static void links_json(td_buf_t *buf, const char *name,
+                       const uint64_t links[SIM_MAX_DEVICES]
+                                           [SIM_MAX_DEVICES]) {
+  bool is_first = true;
+  td_buf_printf(buf, ",\"%s\":[", name);
+  for (unsigned i = 0; i < SIM_MAX_DEVICES; i++) {
+    for (unsigned k = 0; k < SIM_MAX_DEVICES; k++) {
+      if (!links[i][k]) continue;
+      td_buf_printf(buf, "%s{\"from\":%u,\"to\":%u,\"bytes\":%llu}",
+                    is_first ? "" : ",", i, k,
+                    (unsigned long long)links[i][k]);
+      is_first = false;
+    }
+  }
+  td_buf_puts(buf, "]");
+}
+
+SIM_EXPORT size_t simgpu_totals_get(char *out, size_t bytes) {
+  if (sim_enter("simgpu_totals_get", false)) return 0;
+  static const char *const kinds[] = {"copy.h2d", "copy.d2h", "copy.d2d",
+                                      "copy.p2p"};
+  const sim_state_t *s = sim_state();
+  char storage[32768];
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, storage, sizeof storage);
+  td_buf_puts(&buf, "{\"kind\":\"totals\",\"devices\":[");
+  for (uint32_t i = 0; i < s->device_count; i++)
+    td_buf_printf(&buf,
+                  "%s{\"device\":%u,\"device.live\":%llu,"
+                  "\"device.peak\":%llu,\"device.cached\":%llu}",
+                  i ? "," : "", i, (unsigned long long)s->live_bytes[i],
+                  (unsigned long long)s->peak_bytes[i],
+                  (unsigned long long)s->cached_bytes[i]);
+  td_buf_puts(&buf, "]");
+  for (unsigned i = 0; i < SIM_COPY_KINDS; i++)
+    td_buf_printf(&buf, ",\"%s\":%llu", kinds[i],
+                  (unsigned long long)s->copied[i]);
+  links_json(&buf, "links", s->links);
+  td_buf_puts(&buf, "}\n");
+  size_t n = sim_give_text(&buf, out, bytes);
+  sim_leave(0);
+  return n;
+}
