@@ -144,14 +144,17 @@ bool contraction_analyse(product_t *p) {
 /* ---- sizes -------------------------------------------------------------- */
 
 enum {
-  LEAST_BLOCKS = 8,       /* a few for every thread of a small machine */
+  MOST_BLOCKS = 8,        /* wanted: a few for each thread of a small machine */
+  FEW_BLOCKS = 2,
   LEAST_COLUMNS = 128,    /* of a block, or too much of a is copied */
   MOST_ROWS = 1024,       /* of a block: bounds its tile of sums */
   DYNAMIC_PIECES = 3,     /* of mc rows, in a block of a dynamic number */
+  MOST_MC = 3,            /* times the target's mc */
   THIN_COLUMNS = 64,
 };
-/* multiply-adds of a block that are worth a thread's attention */
-static const int64_t least_work = 1 << 21;
+/* Multiply-adds of a block that are worth a thread's attention, and of one
+ * beside whose work packing more than once is little. */
+static const int64_t least_work = 1 << 21, large_work = 1 << 28;
 
 static int64_t round_up(int64_t v, int64_t to) {
   return (v + to - 1) / to * to;
@@ -160,7 +163,7 @@ static int64_t round_up(int64_t v, int64_t to) {
 /* Rows that divide all there are, not many more than the target's; 0: none.
  * Rows of all blocks are then a number known now. */
 static int64_t even_rows(const product_t *p, int64_t m) {
-  int64_t most = p->t->target->mc + p->mr;
+  int64_t most = p->mc + p->mr;
   if (m <= most) return m;
   for (int64_t rows = most; rows > most / 2; rows--) {
     if (m % rows == 0) return rows;
@@ -195,16 +198,25 @@ static void choose_block(product_t *p, int64_t m, int64_t n, int64_t k) {
     row_blocks = more_blocks(p, m, row_blocks);
   }
   column_blocks = (n + p->nc - 1) / p->nc;
+  int64_t wanted = MOST_BLOCKS;
+  if (!__builtin_mul_overflow(m, n, &size) &&
+      !__builtin_mul_overflow(size, k, &size)) {
+    wanted = size / large_work;
+  }
+  if (wanted > MOST_BLOCKS) wanted = MOST_BLOCKS;
+  if (wanted < FEW_BLOCKS) wanted = FEW_BLOCKS;
   for (;;) {
     p->bm = block_rows(p, m, row_blocks);
     p->nc = round_up((n + column_blocks - 1) / column_blocks, p->nr);
-    if (batch >= LEAST_BLOCKS / (row_blocks * column_blocks)) return;
+    if (batch >= wanted || batch * row_blocks * column_blocks >= wanted) {
+      return;
+    }
     if (!__builtin_mul_overflow(p->bm, p->nc, &size) &&
         !__builtin_mul_overflow(size, k, &size) && size < 2 * least_work) {
       return;
     }
     int64_t more = more_blocks(p, m, row_blocks);
-    if (more > 0 && p->bm >= p->nc) {
+    if (more > 0 && p->bm >= 2 * p->nc) {
       row_blocks = more;
     } else if (p->nc >= 2 * LEAST_COLUMNS) {
       column_blocks++;
@@ -250,6 +262,13 @@ void contraction_choose_sizes(product_t *p) {
     p->kc = round_up((k + blocks - 1) / blocks, TILE_LANES);
   }
   if (p->mr > m) p->mr = m;
+  /* as many elements of a at a time as the target says, in more rows where
+   * the depth is less */
+  int64_t most = MOST_MC * target->mc;
+  p->mc = target->kc * target->mc / (is_wide ? 2 * p->kc : p->kc);
+  if (p->mc > most) p->mc = most;
+  if (p->mc < target->mr) p->mc = target->mr;
+  p->mc -= p->mc % target->mr;
   bool is_known = ix_is_const(p->m.extent, &rows) && rows > 0;
   int64_t even = is_known ? even_rows(p, m) : 0;
   p->is_even = even > 0;

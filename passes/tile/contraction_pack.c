@@ -3,7 +3,7 @@
  *
  *   panels [nc / nr][kc + 1][nr]   columns of b; past the last one anything,
  *                                  for what they add to is never stored
- *   rows   [mc][kc + 16]           of a
+ *   rows   [mc][kc or kc + 16]     of a
  *
  * Where the depth of b lies along memory, squares of it are loaded by rows
  * and turned in registers.  kc + 1: panels are then not a power of two apart,

@@ -242,10 +242,12 @@ static void alloc_scratch(product_t *p, kir_block_t *block) {
   const ix_poly_t *panel_dims[3] = {ix_const(pool, p->nc / p->nr),
                                     ix_const(pool, p->kc + 1),
                                     ix_const(pool, p->nr)};
-  /* rows apart by a few more than kc, so that equal columns of several rows
+  /* rows an odd number of lines apart, so that equal columns of several rows
    * do not compete for one cache set */
-  const ix_poly_t *row_dims[2] = {ix_const(pool, p->mc),
-                                  ix_const(pool, p->kc + TILE_LANES)};
+  int64_t lines = p->kc / TILE_LANES;
+  const ix_poly_t *row_dims[2] = {
+      ix_const(pool, p->mc),
+      ix_const(pool, (lines + 1 - lines % 2) * TILE_LANES)};
   /* the epilogue's lanes may reach past the last column */
   int64_t rows = p->is_shallow ? p->mc : p->bm;
   const ix_poly_t *tile_dims[2] = {ix_const(pool, rows),
