@@ -56,6 +56,16 @@ CHECKS = {
     "order.lifetime": "memory or a module that ends before what "
                       "uses it",
     "order.host": "pinned memory used by the host while a copy is under way",
+    "launch.geometry": "a grid or block beyond the machine's limits, or a "
+                       "block that .maxntid or .reqntid does not allow",
+    "launch.shared": "dynamic shared memory that the function did not opt in "
+                     "to, or that the machine does not have",
+    "launch.params": "a launch without all of its parameters",
+    "launch.resources": "registers, threads or shared memory of one block do "
+                        "not fit an SM",
+    "launch.cluster": "a cluster shape that the machine, the function or the "
+                      "grid does not allow",
+    "launch.cooperative": "a cooperative grid that is not resident at once",
     "num.div": "an integer division by zero",
     "num.shift": "a shift by the width or more; a note, on request",
     "num.convert": "a conversion out of range; a note, on request",

@@ -23,6 +23,8 @@ static const struct {
                 {"warp", SIM_CHECK_WARP}, {"async", SIM_CHECK_ASYNC},
                 {"num", SIM_CHECK_NUM},   {"leak", SIM_CHECK_LEAK},
                 {"order", SIM_CHECK_ORDER},
+                {"launch", SIM_CHECK_LAUNCH},
+                {"coll", SIM_CHECK_COLL},
                 {"note", SIM_CHECK_NOTE},
                 {"all", SIM_CHECK_ALL},   {"none", 0}};
 

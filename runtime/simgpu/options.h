@@ -76,8 +76,10 @@ void sim_poison_fill(const sim_options_t *options, void *to, size_t bytes,
 #define SIM_CHECK_NUM  64u
 #define SIM_CHECK_LEAK 128u
 #define SIM_CHECK_ORDER 256u
-#define SIM_CHECK_ALL  511u
 #define SIM_CHECK_NOTE 512u /* on request only */
+#define SIM_CHECK_LAUNCH 1024u
+#define SIM_CHECK_COLL 2048u
+#define SIM_CHECK_ALL  (511u | SIM_CHECK_LAUNCH | SIM_CHECK_COLL)
 
 /* Defaults, then TDSL_SIM_SEED, _CHECK, _MODE and _REPORT. */
 void sim_options_read(sim_options_t *options);

@@ -71,6 +71,7 @@ static int with_stream(const char *name, const void *handle,
 }
 
 SIM_EXPORT int cuStreamBeginCapture_v2(rcuda_stream_t *stream, int mode) {
+  SIM_ARGS(stream, mode);
   sim_stream_t *s;
   int code = with_stream("cuStreamBeginCapture_v2", stream, &s);
   if (code) return code;
@@ -129,6 +130,7 @@ static bool leave_capture(sim_graph_t *g, sim_stream_t *origin) {
 
 SIM_EXPORT int cuStreamEndCapture(rcuda_stream_t *stream,
                                   rcuda_graph_t **out) {
+  SIM_ARGS(stream, out);
   sim_stream_t *s;
   int code = with_stream("cuStreamEndCapture", stream, &s);
   if (code) return code;
@@ -157,6 +159,7 @@ SIM_EXPORT int cuStreamEndCapture(rcuda_stream_t *stream,
 }
 
 SIM_EXPORT int cuStreamIsCapturing(rcuda_stream_t *stream, int *out) {
+  SIM_ARGS(stream, out);
   sim_stream_t *s;
   int code = with_stream("cuStreamIsCapturing", stream, &s);
   if (code) return code;
@@ -170,6 +173,7 @@ SIM_EXPORT int cuStreamIsCapturing(rcuda_stream_t *stream, int *out) {
 }
 
 SIM_EXPORT int cuThreadExchangeStreamCaptureMode(int *mode) {
+  SIM_ARGS(mode);
   int code = sim_enter("cuThreadExchangeStreamCaptureMode", true);
   if (code) return code;
   if (!mode || *mode < 0 || *mode > 2) return sim_leave(RCUDA_INVALID_VALUE);
@@ -197,6 +201,7 @@ int sim_capture_free(sim_stream_t *stream, const char *name,
 SIM_EXPORT int cuStreamGetCaptureInfo_v3(
     rcuda_stream_t *stream, int *status, uint64_t *id, rcuda_graph_t **graph,
     rcuda_node_t *const **after, const rcuda_edge_t **edges, size_t *count) {
+  SIM_ARGS(stream, status, id, graph, after, edges, count);
   sim_stream_t *s;
   int code = with_stream("cuStreamGetCaptureInfo_v3", stream, &s);
   if (code) return code;

@@ -201,31 +201,39 @@ static int copy(const char *name, uint64_t dst, uint64_t src, size_t bytes,
 }
 
 SIM_EXPORT int cuMemcpyHtoD_v2(uint64_t dst, const void *src, size_t bytes) {
+  SIM_ARGS(dst, src, bytes);
   return copy("cuMemcpyHtoD_v2", dst, ADDRESS(src), bytes, NULL, true);
 }
 SIM_EXPORT int cuMemcpyDtoH_v2(void *dst, uint64_t src, size_t bytes) {
+  SIM_ARGS(dst, src, bytes);
   return copy("cuMemcpyDtoH_v2", ADDRESS(dst), src, bytes, NULL, true);
 }
 SIM_EXPORT int cuMemcpyDtoD_v2(uint64_t dst, uint64_t src, size_t bytes) {
+  SIM_ARGS(dst, src, bytes);
   return copy("cuMemcpyDtoD_v2", dst, src, bytes, NULL, true);
 }
 SIM_EXPORT int cuMemcpy(uint64_t dst, uint64_t src, size_t bytes) {
+  SIM_ARGS(dst, src, bytes);
   return copy("cuMemcpy", dst, src, bytes, NULL, true);
 }
 SIM_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src,
                                     size_t bytes, rcuda_stream_t *stream) {
+  SIM_ARGS(dst, src, bytes, stream);
   return copy("cuMemcpyHtoDAsync_v2", dst, ADDRESS(src), bytes, stream, false);
 }
 SIM_EXPORT int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes,
                                     rcuda_stream_t *stream) {
+  SIM_ARGS(dst, src, bytes, stream);
   return copy("cuMemcpyDtoHAsync_v2", ADDRESS(dst), src, bytes, stream, false);
 }
 SIM_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t dst, uint64_t src, size_t bytes,
                                     rcuda_stream_t *stream) {
+  SIM_ARGS(dst, src, bytes, stream);
   return copy("cuMemcpyDtoDAsync_v2", dst, src, bytes, stream, false);
 }
 SIM_EXPORT int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes,
                              rcuda_stream_t *stream) {
+  SIM_ARGS(dst, src, bytes, stream);
   return copy("cuMemcpyAsync", dst, src, bytes, stream, false);
 }
 /* Each end lies in its context's device. */
@@ -250,12 +258,14 @@ static int copy_peer(const char *name, uint64_t dst, const void *dst_ctx,
 
 SIM_EXPORT int cuMemcpyPeer(uint64_t dst, rcuda_ctx_t *dst_ctx, uint64_t src,
                             rcuda_ctx_t *src_ctx, size_t bytes) {
+  SIM_ARGS(dst, dst_ctx, src, src_ctx, bytes);
   return copy_peer("cuMemcpyPeer", dst, dst_ctx, src, src_ctx, bytes, NULL,
                    true);
 }
 SIM_EXPORT int cuMemcpyPeerAsync(uint64_t dst, rcuda_ctx_t *dst_ctx,
                                  uint64_t src, rcuda_ctx_t *src_ctx,
                                  size_t bytes, rcuda_stream_t *stream) {
+  SIM_ARGS(dst, dst_ctx, src, src_ctx, bytes, stream);
   return copy_peer("cuMemcpyPeerAsync", dst, dst_ctx, src, src_ctx, bytes,
                    stream, false);
 }
@@ -329,21 +339,26 @@ static int copy2d(const char *name, const rcuda_copy2d_t *c,
 }
 
 SIM_EXPORT int cuMemcpy2D_v2(const rcuda_copy2d_t *c) {
+  SIM_ARGS(c);
   return copy2d("cuMemcpy2D_v2", c, NULL, true);
 }
 SIM_EXPORT int cuMemcpy2DUnaligned_v2(const rcuda_copy2d_t *c) {
+  SIM_ARGS(c);
   return copy2d("cuMemcpy2DUnaligned_v2", c, NULL, true);
 }
 SIM_EXPORT int cuMemcpy2DAsync_v2(const rcuda_copy2d_t *c,
                                   rcuda_stream_t *stream) {
+  SIM_ARGS(c, stream);
   return copy2d("cuMemcpy2DAsync_v2", c, stream, false);
 }
 
 SIM_EXPORT int cuMemcpy3D_v2(const rcuda_copy3d_t *c) {
+  SIM_ARGS(c);
   return copy_box("cuMemcpy3D_v2", c, NULL, true);
 }
 SIM_EXPORT int cuMemcpy3DAsync_v2(const rcuda_copy3d_t *c,
                                   rcuda_stream_t *stream) {
+  SIM_ARGS(c, stream);
   return copy_box("cuMemcpy3DAsync_v2", c, stream, false);
 }
 
@@ -380,50 +395,62 @@ static int fill(const char *name, uint64_t dst, size_t pitch, uint32_t value,
 }
 
 SIM_EXPORT int cuMemsetD8_v2(uint64_t dst, unsigned char v, size_t n) {
+  SIM_ARGS(dst, v, n);
   return fill("cuMemsetD8_v2", dst, 0, v, 1, n, 1, NULL);
 }
 SIM_EXPORT int cuMemsetD16_v2(uint64_t dst, unsigned short v, size_t n) {
+  SIM_ARGS(dst, v, n);
   return fill("cuMemsetD16_v2", dst, 0, v, 2, n, 1, NULL);
 }
 SIM_EXPORT int cuMemsetD32_v2(uint64_t dst, unsigned v, size_t n) {
+  SIM_ARGS(dst, v, n);
   return fill("cuMemsetD32_v2", dst, 0, v, 4, n, 1, NULL);
 }
 SIM_EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char v, size_t n,
                                rcuda_stream_t *stream) {
+  SIM_ARGS(dst, v, n, stream);
   return fill("cuMemsetD8Async", dst, 0, v, 1, n, 1, stream);
 }
 SIM_EXPORT int cuMemsetD16Async(uint64_t dst, unsigned short v, size_t n,
                                 rcuda_stream_t *stream) {
+  SIM_ARGS(dst, v, n, stream);
   return fill("cuMemsetD16Async", dst, 0, v, 2, n, 1, stream);
 }
 SIM_EXPORT int cuMemsetD32Async(uint64_t dst, unsigned v, size_t n,
                                 rcuda_stream_t *stream) {
+  SIM_ARGS(dst, v, n, stream);
   return fill("cuMemsetD32Async", dst, 0, v, 4, n, 1, stream);
 }
 SIM_EXPORT int cuMemsetD2D8_v2(uint64_t dst, size_t pitch, unsigned char v,
                                size_t width, size_t height) {
+  SIM_ARGS(dst, pitch, v, width, height);
   return fill("cuMemsetD2D8_v2", dst, pitch, v, 1, width, height, NULL);
 }
 SIM_EXPORT int cuMemsetD2D32_v2(uint64_t dst, size_t pitch, unsigned v,
                                 size_t width, size_t height) {
+  SIM_ARGS(dst, pitch, v, width, height);
   return fill("cuMemsetD2D32_v2", dst, pitch, v, 4, width, height, NULL);
 }
 SIM_EXPORT int cuMemsetD2D16_v2(uint64_t dst, size_t pitch, unsigned short v,
                                 size_t width, size_t height) {
+  SIM_ARGS(dst, pitch, v, width, height);
   return fill("cuMemsetD2D16_v2", dst, pitch, v, 2, width, height, NULL);
 }
 SIM_EXPORT int cuMemsetD2D8Async(uint64_t dst, size_t pitch, unsigned char v,
                                  size_t width, size_t height,
                                  rcuda_stream_t *stream) {
+  SIM_ARGS(dst, pitch, v, width, height, stream);
   return fill("cuMemsetD2D8Async", dst, pitch, v, 1, width, height, stream);
 }
 SIM_EXPORT int cuMemsetD2D16Async(uint64_t dst, size_t pitch,
                                   unsigned short v, size_t width,
                                   size_t height, rcuda_stream_t *stream) {
+  SIM_ARGS(dst, pitch, v, width, height, stream);
   return fill("cuMemsetD2D16Async", dst, pitch, v, 2, width, height, stream);
 }
 SIM_EXPORT int cuMemsetD2D32Async(uint64_t dst, size_t pitch, unsigned v,
                                   size_t width, size_t height,
                                   rcuda_stream_t *stream) {
+  SIM_ARGS(dst, pitch, v, width, height, stream);
   return fill("cuMemsetD2D32Async", dst, pitch, v, 4, width, height, stream);
 }

@@ -6,19 +6,18 @@
 /* -- start -- */
 
 SIM_EXPORT int cuInit(unsigned flags) {
+  SIM_ARGS(flags);
   int code = sim_enter("cuInit", false);
   if (code) return code;
   sim_state_t *s = sim_state();
   if (flags) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!s->is_up) {
-    if (pthread_key_create(&s->key, free))
-      return sim_leave(RCUDA_OUT_OF_MEMORY);
-    s->is_up = true;
-  }
+  if (!s->has_key) return sim_leave(RCUDA_OUT_OF_MEMORY);
+  s->is_up = true;
   return sim_leave(0);
 }
 
 SIM_EXPORT int cuDriverGetVersion(int *out) {
+  SIM_ARGS(out);
   int code = sim_enter("cuDriverGetVersion", false);
   if (code) return code;
   if (out) *out = 13000;
@@ -35,27 +34,25 @@ static const struct {
 };
 
 SIM_EXPORT int cuGetErrorName(int code, const char **out) {
-  if (!out) return RCUDA_INVALID_VALUE;
-  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-    if (errors[i].code == code) {
-      *out = errors[i].name;
-      return 0;
-    }
-  }
+  SIM_ARGS(code, out);
+  int mine = sim_enter("cuGetErrorName", false);
+  if (mine) return mine;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
   *out = NULL;
-  return RCUDA_INVALID_VALUE;
+  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+    if (errors[i].code == code) *out = errors[i].name;
+  return sim_leave(*out ? 0 : RCUDA_INVALID_VALUE);
 }
 
 SIM_EXPORT int cuGetErrorString(int code, const char **out) {
-  if (!out) return RCUDA_INVALID_VALUE;
-  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-    if (errors[i].code == code) {
-      *out = errors[i].text;
-      return 0;
-    }
-  }
+  SIM_ARGS(code, out);
+  int mine = sim_enter("cuGetErrorString", false);
+  if (mine) return mine;
+  if (!out) return sim_leave(RCUDA_INVALID_VALUE);
   *out = NULL;
-  return RCUDA_INVALID_VALUE;
+  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+    if (errors[i].code == code) *out = errors[i].text;
+  return sim_leave(*out ? 0 : RCUDA_INVALID_VALUE);
 }
 
 /* -- devices -- */
@@ -65,6 +62,7 @@ static bool is_device(int device) {
 }
 
 SIM_EXPORT int cuDeviceGetCount(int *out) {
+  SIM_ARGS(out);
   int code = sim_enter("cuDeviceGetCount", true);
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
@@ -73,6 +71,7 @@ SIM_EXPORT int cuDeviceGetCount(int *out) {
 }
 
 SIM_EXPORT int cuDeviceGet(int *out, int ordinal) {
+  SIM_ARGS(out, ordinal);
   int code = sim_enter("cuDeviceGet", true);
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
@@ -82,6 +81,7 @@ SIM_EXPORT int cuDeviceGet(int *out, int ordinal) {
 }
 
 SIM_EXPORT int cuDeviceGetName(char *out, int length, int device) {
+  SIM_ARGS(out, length, device);
   int code = sim_enter("cuDeviceGetName", true);
   if (code) return code;
   if (!out || length <= 0) return sim_leave(RCUDA_INVALID_VALUE);
@@ -93,6 +93,7 @@ SIM_EXPORT int cuDeviceGetName(char *out, int length, int device) {
 }
 
 SIM_EXPORT int cuDeviceGetUuid_v2(rcuda_uuid_t *out, int device) {
+  SIM_ARGS(out, device);
   int code = sim_enter("cuDeviceGetUuid_v2", true);
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
@@ -106,6 +107,7 @@ SIM_EXPORT int cuDeviceGetUuid_v2(rcuda_uuid_t *out, int device) {
 }
 
 SIM_EXPORT int cuDeviceTotalMem_v2(size_t *out, int device) {
+  SIM_ARGS(out, device);
   int code = sim_enter("cuDeviceTotalMem_v2", true);
   if (code) return code;
   sim_state_t *s = sim_state();
@@ -116,6 +118,7 @@ SIM_EXPORT int cuDeviceTotalMem_v2(size_t *out, int device) {
 }
 
 SIM_EXPORT int cuDeviceGetPCIBusId(char *out, int length, int device) {
+  SIM_ARGS(out, length, device);
   int code = sim_enter("cuDeviceGetPCIBusId", true);
   if (code) return code;
   if (!out || length < 13) return sim_leave(RCUDA_INVALID_VALUE);
@@ -128,6 +131,7 @@ SIM_EXPORT int cuDeviceGetPCIBusId(char *out, int length, int device) {
 
 /* Simulated devices of one process are all linked to each other. */
 SIM_EXPORT int cuDeviceCanAccessPeer(int *out, int device, int peer) {
+  SIM_ARGS(out, device, peer);
   int code = sim_enter("cuDeviceCanAccessPeer", true);
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
@@ -139,6 +143,7 @@ SIM_EXPORT int cuDeviceCanAccessPeer(int *out, int device, int peer) {
 
 SIM_EXPORT int cuDeviceGetP2PAttribute(int *out, int attribute, int device,
                                        int peer) {
+  SIM_ARGS(out, attribute, device, peer);
   int code = sim_enter("cuDeviceGetP2PAttribute", true);
   if (code) return code;
   if (!out || attribute < 1 || attribute > 5)
@@ -150,6 +155,7 @@ SIM_EXPORT int cuDeviceGetP2PAttribute(int *out, int attribute, int device,
 }
 
 SIM_EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
+  SIM_ARGS(out, attribute, device);
   int code = sim_enter("cuDeviceGetAttribute", true);
   if (code) return code;
   if (!out || attribute < 1 || attribute > 147)
@@ -201,35 +207,19 @@ SIM_EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
 
 /* -- contexts: a stack for each host thread -- */
 
-typedef struct stack_t {
-  int mode; /* how it restricts itself while something captures */
-  uint32_t depth;
-  uint64_t handles[64];
-} stack_t;
-
-static stack_t *my_stack(bool make) {
-  sim_state_t *s = sim_state();
-  stack_t *stack = pthread_getspecific(s->key);
-  if (!stack && make) {
-    stack = calloc(1, sizeof *stack);
-    if (stack) pthread_setspecific(s->key, stack);
-  }
-  return stack;
-}
-
 sim_ctx_t *sim_current(void) {
-  stack_t *stack = my_stack(false);
+  sim_thread_t *stack = sim_thread();
   if (!stack || stack->depth == 0) return NULL;
   return sim_handle_number(SIM_TYPE_CTX, stack->handles[stack->depth - 1]);
 }
 
 int *sim_thread_mode(void) {
-  stack_t *stack = my_stack(true);
+  sim_thread_t *stack = sim_thread();
   return stack ? &stack->mode : NULL;
 }
 
 static bool push(uint64_t handle) {
-  stack_t *stack = my_stack(true);
+  sim_thread_t *stack = sim_thread();
   if (!stack || stack->depth == 64) return false;
   stack->handles[stack->depth++] = handle;
   return true;
@@ -320,6 +310,7 @@ static void destroy_ctx(sim_ctx_t *ctx, bool reports) {
 
 SIM_EXPORT int cuCtxCreate_v4(rcuda_ctx_t **out, void *params,
                               unsigned flags, int device) {
+  SIM_ARGS(out, params, flags, device);
   int code = sim_enter("cuCtxCreate_v4", true);
   (void)params;
   if (code) return code;
@@ -333,15 +324,17 @@ SIM_EXPORT int cuCtxCreate_v4(rcuda_ctx_t **out, void *params,
 
 SIM_EXPORT int cuCtxCreate_v2(rcuda_ctx_t **out, unsigned flags,
                               int device) {
+  SIM_ARGS(out, flags, device);
   return cuCtxCreate_v4(out, NULL, flags, device);
 }
 
 SIM_EXPORT int cuCtxDestroy_v2(rcuda_ctx_t *handle) {
+  SIM_ARGS(handle);
   int code = sim_enter("cuCtxDestroy_v2", true);
   if (code) return code;
   sim_ctx_t *ctx = sim_handle_get(SIM_TYPE_CTX, handle);
   if (!ctx || ctx->is_primary) return sim_leave(RCUDA_INVALID_CONTEXT);
-  stack_t *stack = my_stack(false);
+  sim_thread_t *stack = sim_thread();
   if (stack && stack->depth &&
       stack->handles[stack->depth - 1] == ctx->handle)
     stack->depth--;
@@ -350,6 +343,7 @@ SIM_EXPORT int cuCtxDestroy_v2(rcuda_ctx_t *handle) {
 }
 
 SIM_EXPORT int cuCtxPushCurrent_v2(rcuda_ctx_t *handle) {
+  SIM_ARGS(handle);
   int code = sim_enter("cuCtxPushCurrent_v2", true);
   if (code) return code;
   if (!sim_handle_get(SIM_TYPE_CTX, handle))
@@ -359,9 +353,10 @@ SIM_EXPORT int cuCtxPushCurrent_v2(rcuda_ctx_t *handle) {
 }
 
 SIM_EXPORT int cuCtxPopCurrent_v2(rcuda_ctx_t **out) {
+  SIM_ARGS(out);
   int code = sim_enter("cuCtxPopCurrent_v2", true);
   if (code) return code;
-  stack_t *stack = my_stack(false);
+  sim_thread_t *stack = sim_thread();
   if (!stack || !stack->depth) return sim_leave(RCUDA_INVALID_CONTEXT);
   uint64_t handle = stack->handles[--stack->depth];
   if (out) *out = (rcuda_ctx_t *)(uintptr_t)handle;
@@ -369,9 +364,10 @@ SIM_EXPORT int cuCtxPopCurrent_v2(rcuda_ctx_t **out) {
 }
 
 SIM_EXPORT int cuCtxSetCurrent(rcuda_ctx_t *handle) {
+  SIM_ARGS(handle);
   int code = sim_enter("cuCtxSetCurrent", true);
   if (code) return code;
-  stack_t *stack = my_stack(true);
+  sim_thread_t *stack = sim_thread();
   if (!stack) return sim_leave(RCUDA_OUT_OF_MEMORY);
   if (!handle) {
     if (stack->depth) stack->depth--;
@@ -385,6 +381,7 @@ SIM_EXPORT int cuCtxSetCurrent(rcuda_ctx_t *handle) {
 }
 
 SIM_EXPORT int cuCtxGetCurrent(rcuda_ctx_t **out) {
+  SIM_ARGS(out);
   int code = sim_enter("cuCtxGetCurrent", true);
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
@@ -394,6 +391,7 @@ SIM_EXPORT int cuCtxGetCurrent(rcuda_ctx_t **out) {
 }
 
 SIM_EXPORT int cuCtxGetDevice(int *out) {
+  SIM_ARGS(out);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuCtxGetDevice", &ctx);
   if (code) return code;
@@ -403,6 +401,7 @@ SIM_EXPORT int cuCtxGetDevice(int *out) {
 }
 
 SIM_EXPORT int cuCtxGetFlags(unsigned *out) {
+  SIM_ARGS(out);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuCtxGetFlags", &ctx);
   if (code) return code;
@@ -420,6 +419,7 @@ SIM_EXPORT int cuCtxSynchronize(void) {
 }
 
 SIM_EXPORT int cuCtxGetLimit(size_t *out, int limit) {
+  SIM_ARGS(out, limit);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuCtxGetLimit", &ctx);
   if (code) return code;
@@ -430,6 +430,7 @@ SIM_EXPORT int cuCtxGetLimit(size_t *out, int limit) {
 }
 
 SIM_EXPORT int cuCtxSetLimit(int limit, size_t value) {
+  SIM_ARGS(limit, value);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuCtxSetLimit", &ctx);
   if (code) return code;
@@ -439,6 +440,7 @@ SIM_EXPORT int cuCtxSetLimit(int limit, size_t value) {
 }
 
 SIM_EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  SIM_ARGS(least, greatest);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuCtxGetStreamPriorityRange", &ctx);
   if (code) return code;
@@ -448,6 +450,7 @@ SIM_EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 }
 
 SIM_EXPORT int cuCtxEnablePeerAccess(rcuda_ctx_t *peer, unsigned flags) {
+  SIM_ARGS(peer, flags);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuCtxEnablePeerAccess", &ctx);
   if (code) return code;
@@ -461,6 +464,7 @@ SIM_EXPORT int cuCtxEnablePeerAccess(rcuda_ctx_t *peer, unsigned flags) {
 }
 
 SIM_EXPORT int cuCtxDisablePeerAccess(rcuda_ctx_t *peer) {
+  SIM_ARGS(peer);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuCtxDisablePeerAccess", &ctx);
   if (code) return code;
@@ -475,6 +479,7 @@ SIM_EXPORT int cuCtxDisablePeerAccess(rcuda_ctx_t *peer) {
 /* -- primary contexts -- */
 
 SIM_EXPORT int cuDevicePrimaryCtxRetain(rcuda_ctx_t **out, int device) {
+  SIM_ARGS(out, device);
   int code = sim_enter("cuDevicePrimaryCtxRetain", true);
   if (code) return code;
   sim_state_t *s = sim_state();
@@ -500,6 +505,7 @@ static void end_primary(int device) {
 }
 
 SIM_EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
+  SIM_ARGS(device);
   int code = sim_enter("cuDevicePrimaryCtxRelease_v2", true);
   if (code) return code;
   sim_state_t *s = sim_state();
@@ -510,6 +516,7 @@ SIM_EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 
 SIM_EXPORT int cuDevicePrimaryCtxReset_v2(int device) {
+  SIM_ARGS(device);
   int code = sim_enter("cuDevicePrimaryCtxReset_v2", true);
   if (code) return code;
   if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
@@ -518,6 +525,7 @@ SIM_EXPORT int cuDevicePrimaryCtxReset_v2(int device) {
 }
 
 SIM_EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) {
+  SIM_ARGS(device, flags);
   int code = sim_enter("cuDevicePrimaryCtxSetFlags_v2", true);
   if (code) return code;
   if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
@@ -527,6 +535,7 @@ SIM_EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) {
 
 SIM_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags,
                                           int *active) {
+  SIM_ARGS(device, flags, active);
   int code = sim_enter("cuDevicePrimaryCtxGetState", true);
   if (code) return code;
   sim_state_t *s = sim_state();

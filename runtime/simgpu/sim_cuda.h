@@ -257,6 +257,8 @@ int cuMemSetAccess(uint64_t address, size_t bytes, const rcuda_access_t *list,
 int cuMemGetAccess(unsigned long long *flags, const rcuda_location_t
     *location, uint64_t address);
 size_t simgpu_totals_get(char *out, size_t bytes);
+size_t simgpu_trace_count(void);
+size_t simgpu_trace_get(size_t index, char *out, size_t bytes);
 const char *simgpu_version(void);
 int simgpu_configure(const char *text);
 size_t simgpu_report_count(void);

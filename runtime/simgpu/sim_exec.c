@@ -167,6 +167,7 @@ static int make_exec(rcuda_exec_t **out, rcuda_graph_t *handle,
 SIM_EXPORT int cuGraphInstantiateWithFlags(rcuda_exec_t **out,
                                            rcuda_graph_t *handle,
                                            unsigned long long flags) {
+  SIM_ARGS(out, handle, flags);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuGraphInstantiateWithFlags", &ctx);
   return code ? code : sim_leave(make_exec(out, handle, flags));
@@ -175,6 +176,7 @@ SIM_EXPORT int cuGraphInstantiateWithFlags(rcuda_exec_t **out,
 SIM_EXPORT int cuGraphInstantiateWithParams(rcuda_exec_t **out,
                                             rcuda_graph_t *handle,
                                             rcuda_instantiate_t *params) {
+  SIM_ARGS(out, handle, params);
   sim_ctx_t *ctx;
   sim_stream_t *s;
   int code = sim_enter_ctx("cuGraphInstantiateWithParams", &ctx);
@@ -201,6 +203,7 @@ static int with_exec(const char *name, const void *handle,
 
 /* What was launched still runs. */
 SIM_EXPORT int cuGraphExecDestroy(rcuda_exec_t *handle) {
+  SIM_ARGS(handle);
   sim_graph_t *x;
   int code = with_exec("cuGraphExecDestroy", handle, &x);
   if (code) return code;
@@ -209,6 +212,7 @@ SIM_EXPORT int cuGraphExecDestroy(rcuda_exec_t *handle) {
 }
 
 SIM_EXPORT int cuGraphUpload(rcuda_exec_t *handle, rcuda_stream_t *stream) {
+  SIM_ARGS(handle, stream);
   sim_graph_t *x;
   sim_stream_t *s;
   int code = with_exec("cuGraphUpload", handle, &x);
@@ -221,6 +225,7 @@ SIM_EXPORT int cuGraphUpload(rcuda_exec_t *handle, rcuda_stream_t *stream) {
 SIM_EXPORT int cuGraphExecKernelNodeSetParams_v2(
     rcuda_exec_t *exec, rcuda_node_t *handle,
     const rcuda_kernel_node_t *params) {
+  SIM_ARGS(exec, handle, params);
   sim_graph_t *x;
   int code = with_exec("cuGraphExecKernelNodeSetParams_v2", exec, &x);
   if (code) return code;
@@ -274,6 +279,7 @@ static uint32_t first_change(const sim_graph_t *g, const sim_graph_t *x,
 
 SIM_EXPORT int cuGraphExecUpdate_v2(rcuda_exec_t *exec, rcuda_graph_t *graph,
                                     rcuda_update_info_t *info) {
+  SIM_ARGS(exec, graph, info);
   sim_graph_t *x;
   int code = with_exec("cuGraphExecUpdate_v2", exec, &x), result;
   if (code) return code;
@@ -374,6 +380,7 @@ static int launch_nodes(const sim_graph_t *x, uint64_t ctx,
 }
 
 SIM_EXPORT int cuGraphLaunch(rcuda_exec_t *handle, rcuda_stream_t *stream) {
+  SIM_ARGS(handle, stream);
   sim_stream_t *s;
   int code = with_stream("cuGraphLaunch", stream, &s);
   if (code) return code;

@@ -148,6 +148,7 @@ int sim_with_graph(const char *name, const void *handle,
 }
 
 SIM_EXPORT int cuGraphCreate(rcuda_graph_t **out, unsigned flags) {
+  SIM_ARGS(out, flags);
   int code = sim_enter("cuGraphCreate", true);
   if (code) return code;
   if (!out || flags) return sim_leave(RCUDA_INVALID_VALUE);
@@ -159,6 +160,7 @@ SIM_EXPORT int cuGraphCreate(rcuda_graph_t **out, unsigned flags) {
 }
 
 SIM_EXPORT int cuGraphDestroy(rcuda_graph_t *handle) {
+  SIM_ARGS(handle);
   sim_graph_t *g;
   int code = sim_with_graph("cuGraphDestroy", handle, &g);
   if (code) return code;
@@ -169,6 +171,7 @@ SIM_EXPORT int cuGraphDestroy(rcuda_graph_t *handle) {
 /* The number of nodes, and as many of them as there is room for. */
 SIM_EXPORT int cuGraphGetNodes(rcuda_graph_t *handle, rcuda_node_t **nodes,
                                size_t *count) {
+  SIM_ARGS(handle, nodes, count);
   sim_graph_t *g;
   int code = sim_with_graph("cuGraphGetNodes", handle, &g);
   if (code) return code;
@@ -193,6 +196,7 @@ static int with_node(const char *name, const void *handle, sim_graph_t **out,
 }
 
 SIM_EXPORT int cuGraphNodeGetType(rcuda_node_t *handle, int *out) {
+  SIM_ARGS(handle, out);
   sim_graph_t *g;
   uint32_t i;
   int code = with_node("cuGraphNodeGetType", handle, &g, &i);
@@ -216,6 +220,7 @@ SIM_EXPORT int cuGraphNodeGetType(rcuda_node_t *handle, int *out) {
 
 SIM_EXPORT int cuGraphKernelNodeGetParams_v2(rcuda_node_t *handle,
                                              rcuda_kernel_node_t *out) {
+  SIM_ARGS(handle, out);
   sim_graph_t *g;
   uint32_t i;
   int code = with_node("cuGraphKernelNodeGetParams_v2", handle, &g, &i);
@@ -233,6 +238,7 @@ SIM_EXPORT int cuGraphKernelNodeGetParams_v2(rcuda_node_t *handle,
 }
 
 SIM_EXPORT int cuGraphClone(rcuda_graph_t **out, rcuda_graph_t *handle) {
+  SIM_ARGS(out, handle);
   sim_graph_t *g, *copy;
   int code = sim_with_graph("cuGraphClone", handle, &g);
   if (code) return code;
@@ -253,6 +259,7 @@ static bool is_ordinary(const rcuda_edge_t *e) {
 SIM_EXPORT int cuGraphGetEdges_v2(rcuda_graph_t *handle, rcuda_node_t **from,
                                   rcuda_node_t **to, rcuda_edge_t *data,
                                   size_t *count) {
+  SIM_ARGS(handle, from, to, data, count);
   sim_graph_t *g;
   int code = sim_with_graph("cuGraphGetEdges_v2", handle, &g);
   if (code) return code;
@@ -298,6 +305,7 @@ SIM_EXPORT int cuGraphAddDependencies_v2(rcuda_graph_t *handle,
                                          rcuda_node_t *const *to,
                                          const rcuda_edge_t *data,
                                          size_t count) {
+  SIM_ARGS(handle, from, to, data, count);
   sim_graph_t *g;
   int code = sim_with_graph("cuGraphAddDependencies_v2", handle, &g);
   if (code) return code;

@@ -348,6 +348,29 @@ int sim_submit(sim_ctx_t *ctx, const void *handle, sim_op_run_t *op) {
 
 /* -- launching -- */
 
+/* A launch that is refused: what the call answers, and in the report why. */
+static int refuse(sim_check_t id, const sim_func_t *f, const char *format,
+                  ...) TD_PRINTF(3, 4);
+static int refuse(sim_check_t id, const sim_func_t *f, const char *format,
+                  ...) {
+  sim_state_t *s = sim_state();
+  const sim_check_row_t *row = sim_check_row(id);
+  if (!(s->options.checks & row->family)) return row->code;
+  sim_finding_t finding = {.id = id, .lane = 32, .op = "launch"};
+  td_buf_t buf;
+  va_list args;
+  td_buf_init_fixed(&buf, finding.kernel, sizeof finding.kernel);
+  td_buf_puts(&buf, f->ptx->name);
+  td_buf_init_fixed(&buf, finding.text, sizeof finding.text);
+  va_start(args, format);
+  td_buf_vprintf(&buf, format, args);
+  va_end(args);
+  finding.other_line = (uint32_t)s->calls; /* one for each call */
+  sim_report_add(&s->report, &finding);
+  sim_flush_report();
+  return row->code;
+}
+
 static bool fits(const uint32_t *limit, const unsigned block[3]) {
   uint64_t most = (uint64_t)limit[0] * limit[1] * limit[2];
   return !limit[0] || (uint64_t)block[0] * block[1] * block[2] <= most;
@@ -360,13 +383,22 @@ static int check_cluster(const sim_func_t *f, sim_op_launch_t *o,
   for (int n = 0; n < 3; n++)
     o->cluster[n] = asked[0] ? asked[n] : fixed[0] ? fixed[n] : 1;
   if (asked[0] && fixed[0] && memcmp(asked, fixed, sizeof o->cluster) != 0)
-    return RCUDA_INVALID_CLUSTER;
+    return refuse(SIM_CHECK_LAUNCH_CLUSTER, f,
+                  "clusters of %u x %u x %u asked for, %u x %u x %u compiled",
+                  asked[0], asked[1], asked[2], fixed[0], fixed[1],
+                  fixed[2]);
   uint64_t size = (uint64_t)o->cluster[0] * o->cluster[1] * o->cluster[2];
   if (size == 1) return 0;
   uint32_t most = row->max_cluster && !f->non_portable ? 8 : row->max_cluster;
-  if (size == 0 || size > most) return RCUDA_INVALID_CLUSTER;
+  if (size == 0 || size > most)
+    return refuse(SIM_CHECK_LAUNCH_CLUSTER, f,
+                  "clusters of %llu blocks; the most is %u",
+                  (unsigned long long)size, most);
   for (int n = 0; n < 3; n++)
-    if (o->grid[n] % o->cluster[n]) return RCUDA_INVALID_CLUSTER;
+    if (o->grid[n] % o->cluster[n])
+      return refuse(SIM_CHECK_LAUNCH_CLUSTER, f,
+                    "%u blocks are no multiple of the cluster's %u",
+                    o->grid[n], o->cluster[n]);
   return 0;
 }
 
@@ -379,7 +411,9 @@ static int copy_params(const sim_func_t *f, void **params, void **extra,
   if (params) {
     for (size_t i = 0; i < f->ptx->params.length; i++) {
       const ptx_var_t *var = f->ptx->params.data[i];
-      if (!params[i]) return RCUDA_INVALID_VALUE;
+      if (!params[i])
+        return refuse(SIM_CHECK_LAUNCH_PARAMS, f, "parameter %zu is missing",
+                      i);
       memcpy(*out + var->place, params[i], var->bytes);
     }
     return 0;
@@ -390,7 +424,9 @@ static int copy_params(const sim_func_t *f, void **params, void **extra,
     if (extra[i] == RCUDA_PARAM_BUFFER) buffer = extra[i + 1];
     if (extra[i] == RCUDA_PARAM_BYTES) memcpy(&have, extra[i + 1], 8);
   }
-  if (!buffer || have < bytes) return RCUDA_INVALID_VALUE;
+  if (!buffer || have < bytes)
+    return refuse(SIM_CHECK_LAUNCH_PARAMS, f,
+                  "%zu bytes of parameters given, %u needed", have, bytes);
   memcpy(*out, buffer, bytes);
   return 0;
 }
@@ -417,25 +453,46 @@ int sim_prepare_geometry(sim_func_t *f, const rcuda_launch_config_t *c,
       c->grid[0] > INT32_MAX || c->grid[1] > 65535 || c->grid[2] > 65535 ||
       c->block[0] > 1024 || c->block[1] > 1024 || c->block[2] > 64 ||
       threads > 1024)
-    return RCUDA_INVALID_VALUE;
+    return refuse(SIM_CHECK_LAUNCH_GEOMETRY, f,
+                  "grid %u x %u x %u, block %u x %u x %u", c->grid[0],
+                  c->grid[1], c->grid[2], c->block[0], c->block[1],
+                  c->block[2]);
   const uint32_t *need = f->ptx->required_threads;
   if (!fits(f->ptx->max_threads, c->block) ||
       (need[0] && memcmp(need, c->block, sizeof c->block) != 0))
-    return RCUDA_INVALID_VALUE;
+    return refuse(SIM_CHECK_LAUNCH_GEOMETRY, f,
+                  "a block of %u x %u x %u; compiled for %u x %u x %u%s",
+                  c->block[0], c->block[1], c->block[2],
+                  need[0] ? need[0] : f->ptx->max_threads[0],
+                  need[0] ? need[1] : f->ptx->max_threads[1],
+                  need[0] ? need[2] : f->ptx->max_threads[2],
+                  need[0] ? "" : " at most");
   uint64_t shared = (uint64_t)f->kernel->static_shared + c->shared_bytes;
   uint64_t allowed = f->max_dynamic
                          ? (uint64_t)f->max_dynamic
                          : UINT64_C(49152) - f->kernel->static_shared;
   if (f->kernel->static_shared > 49152 || c->shared_bytes > allowed ||
       shared > row->shared_optin)
-    return RCUDA_INVALID_VALUE;
+    return refuse(SIM_CHECK_LAUNCH_SHARED, f,
+                  "%u bytes of dynamic shared memory beside %u; %llu are "
+                  "allowed",
+                  c->shared_bytes, f->kernel->static_shared,
+                  (unsigned long long)allowed);
   sim_occupancy_t occupancy =
       sim_occupancy(row, (uint32_t)threads, f->kernel->registers,
                     (uint32_t)shared);
-  if (occupancy.ctas == 0) return RCUDA_OUT_OF_RESOURCES;
+  if (occupancy.ctas == 0)
+    return refuse(SIM_CHECK_LAUNCH_RESOURCES, f,
+                  "%llu threads of %u registers and %llu bytes of shared "
+                  "memory do not fit an SM: %s",
+                  (unsigned long long)threads, f->kernel->registers,
+                  (unsigned long long)shared, occupancy.limiter);
   uint64_t ctas = (uint64_t)c->grid[0] * c->grid[1] * c->grid[2];
   if (o->is_cooperative && ctas > (uint64_t)occupancy.ctas * row->sms)
-    return RCUDA_COOPERATIVE_TOO_LARGE;
+    return refuse(SIM_CHECK_LAUNCH_COOPERATIVE, f,
+                  "%llu blocks; %llu are resident at once",
+                  (unsigned long long)ctas,
+                  (unsigned long long)occupancy.ctas * row->sms);
   return check_cluster(f, o, cluster);
 }
 
@@ -468,6 +525,7 @@ SIM_EXPORT int cuLaunchKernel(rcuda_func_t *function, unsigned gx,
                               unsigned by, unsigned bz, unsigned shared,
                               rcuda_stream_t *stream, void **params,
                               void **extra) {
+  SIM_ARGS(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
   rcuda_launch_config_t c = {{gx, gy, gz}, {bx, by, bz}, shared, stream,
                              NULL, 0};
   return launch("cuLaunchKernel", function, &c, params, extra);
@@ -476,6 +534,7 @@ SIM_EXPORT int cuLaunchKernel(rcuda_func_t *function, unsigned gx,
 SIM_EXPORT int cuLaunchKernelEx(const rcuda_launch_config_t *config,
                                 rcuda_func_t *function, void **params,
                                 void **extra) {
+  SIM_ARGS(config, function, params, extra);
   return launch("cuLaunchKernelEx", function, config, params, extra);
 }
 
@@ -485,6 +544,7 @@ SIM_EXPORT int cuLaunchCooperativeKernel(rcuda_func_t *function, unsigned gx,
                                          unsigned bz, unsigned shared,
                                          rcuda_stream_t *stream,
                                          void **params) {
+  SIM_ARGS(function, gx, gy, gz, bx, by, bz, shared, stream, params);
   rcuda_launch_attr_t a = {.id = RCUDA_LAUNCH_COOPERATIVE,
                            .value.number = 1};
   rcuda_launch_config_t c = {{gx, gy, gz}, {bx, by, bz}, shared, stream, &a,
@@ -494,6 +554,7 @@ SIM_EXPORT int cuLaunchCooperativeKernel(rcuda_func_t *function, unsigned gx,
 
 SIM_EXPORT int cuLaunchHostFunc(rcuda_stream_t *stream, void (*fn)(void *),
                                 void *user) {
+  SIM_ARGS(stream, fn, user);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuLaunchHostFunc", &ctx);
   if (code) return code;

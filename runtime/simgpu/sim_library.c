@@ -50,6 +50,8 @@ SIM_EXPORT int cuLibraryLoadData(rcuda_library_t **out, const void *image,
                                  int *options, void **values, unsigned count,
                                  int *library_options, void **library_values,
                                  unsigned library_count) {
+  SIM_ARGS(out, image, options, values, count, library_options, library_values,
+           library_count);
   int code = sim_enter("cuLibraryLoadData", true);
   if (code) return code;
   if (!out || (library_count && (!library_options || !library_values)))
@@ -103,6 +105,7 @@ void sim_libraries_free(sim_state_t *s) {
 }
 
 SIM_EXPORT int cuLibraryUnload(rcuda_library_t *handle) {
+  SIM_ARGS(handle);
   int code = sim_enter("cuLibraryUnload", true);
   if (code) return code;
   library_t *l = library_of(handle);
@@ -124,6 +127,7 @@ SIM_EXPORT int cuLibraryUnload(rcuda_library_t *handle) {
 SIM_EXPORT int cuLibraryGetKernel(rcuda_kernel_t **out,
                                   rcuda_library_t *handle,
                                   const char *name) {
+  SIM_ARGS(out, handle, name);
   int code = sim_enter("cuLibraryGetKernel", true);
   if (code) return code;
   const library_t *l = library_of(handle);
@@ -154,6 +158,7 @@ SIM_EXPORT int cuLibraryGetKernel(rcuda_kernel_t **out,
 
 SIM_EXPORT int cuLibraryGetModule(rcuda_module_t **out,
                                   rcuda_library_t *handle) {
+  SIM_ARGS(out, handle);
   sim_ctx_t *ctx;
   sim_module_t *m;
   int code = sim_enter_ctx("cuLibraryGetModule", &ctx);
@@ -169,6 +174,7 @@ SIM_EXPORT int cuLibraryGetModule(rcuda_module_t **out,
 SIM_EXPORT int cuLibraryGetGlobal(uint64_t *out, size_t *bytes,
                                   rcuda_library_t *handle,
                                   const char *name) {
+  SIM_ARGS(out, bytes, handle, name);
   sim_ctx_t *ctx;
   sim_module_t *m;
   int code = sim_enter_ctx("cuLibraryGetGlobal", &ctx);
@@ -199,6 +205,7 @@ sim_func_t *sim_kernel_func(const void *handle) {
 
 SIM_EXPORT int cuKernelGetFunction(rcuda_func_t **out,
                                    rcuda_kernel_t *handle) {
+  SIM_ARGS(out, handle);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuKernelGetFunction", &ctx);
   if (code) return code;
@@ -230,6 +237,7 @@ static int with_kernel(const char *name, const void *handle, int device,
 
 SIM_EXPORT int cuKernelGetAttribute(int *out, int attribute,
                                     rcuda_kernel_t *handle, int device) {
+  SIM_ARGS(out, attribute, handle, device);
   kernel_t *k;
   sim_func_t f;
   int code = with_kernel("cuKernelGetAttribute", handle, device, &k, &f);
@@ -240,6 +248,7 @@ SIM_EXPORT int cuKernelGetAttribute(int *out, int attribute,
 
 SIM_EXPORT int cuKernelSetAttribute(int attribute, int value,
                                     rcuda_kernel_t *handle, int device) {
+  SIM_ARGS(attribute, value, handle, device);
   kernel_t *k;
   sim_func_t f;
   int code = with_kernel("cuKernelSetAttribute", handle, device, &k, &f);

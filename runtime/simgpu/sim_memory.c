@@ -82,6 +82,7 @@ static int release(sim_ctx_t *ctx, const char *call, uint64_t address) {
 }
 
 SIM_EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
+  SIM_ARGS(out, bytes);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemAlloc_v2", &ctx);
   if (code) return code;
@@ -91,6 +92,7 @@ SIM_EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
 
 SIM_EXPORT int cuMemAllocPitch_v2(uint64_t *out, size_t *pitch, size_t width,
                                   size_t height, unsigned element) {
+  SIM_ARGS(out, pitch, width, height, element);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemAllocPitch_v2", &ctx);
   if (code) return code;
@@ -105,12 +107,14 @@ SIM_EXPORT int cuMemAllocPitch_v2(uint64_t *out, size_t *pitch, size_t width,
 }
 
 SIM_EXPORT int cuMemFree_v2(uint64_t address) {
+  SIM_ARGS(address);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemFree_v2", &ctx);
   return code ? code : sim_leave(release(ctx, "cuMemFree", address));
 }
 
 SIM_EXPORT int cuMemGetInfo_v2(size_t *available, size_t *total) {
+  SIM_ARGS(available, total);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemGetInfo_v2", &ctx);
   if (code) return code;
@@ -125,6 +129,7 @@ SIM_EXPORT int cuMemGetInfo_v2(size_t *available, size_t *total) {
 
 SIM_EXPORT int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes,
                                        uint64_t address) {
+  SIM_ARGS(base, bytes, address);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemGetAddressRange_v2", &ctx);
   if (code) return code;
@@ -176,6 +181,7 @@ static int host_alloc(const char *name, void **out, size_t bytes,
    host waits for it, the host touches it between, never during, launches. */
 SIM_EXPORT int cuMemAllocManaged(uint64_t *out, size_t bytes,
                                  unsigned flags) {
+  SIM_ARGS(out, bytes, flags);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemAllocManaged", &ctx);
   if (code) return code;
@@ -193,14 +199,17 @@ SIM_EXPORT int cuMemAllocManaged(uint64_t *out, size_t bytes,
 }
 
 SIM_EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+  SIM_ARGS(out, bytes, flags);
   return host_alloc("cuMemHostAlloc", out, bytes, flags);
 }
 
 SIM_EXPORT int cuMemAllocHost_v2(void **out, size_t bytes) {
+  SIM_ARGS(out, bytes);
   return host_alloc("cuMemAllocHost_v2", out, bytes, 0);
 }
 
 SIM_EXPORT int cuMemFreeHost(void *host) {
+  SIM_ARGS(host);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemFreeHost", &ctx);
   if (code) return code;
@@ -217,6 +226,7 @@ SIM_EXPORT int cuMemFreeHost(void *host) {
 
 SIM_EXPORT int cuMemHostRegister_v2(void *host, size_t bytes,
                                     unsigned flags) {
+  SIM_ARGS(host, bytes, flags);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemHostRegister_v2", &ctx);
   (void)flags;
@@ -227,6 +237,7 @@ SIM_EXPORT int cuMemHostRegister_v2(void *host, size_t bytes,
 }
 
 SIM_EXPORT int cuMemHostUnregister(void *host) {
+  SIM_ARGS(host);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemHostUnregister", &ctx);
   if (code) return code;
@@ -239,6 +250,7 @@ SIM_EXPORT int cuMemHostUnregister(void *host) {
 
 SIM_EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *out, void *host,
                                             unsigned flags) {
+  SIM_ARGS(out, host, flags);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemHostGetDevicePointer_v2", &ctx);
   if (code) return code;
@@ -305,6 +317,7 @@ static int pointer_attribute(const sim_alloc_t *a, int attribute,
 
 SIM_EXPORT int cuPointerGetAttribute(void *out, int attribute,
                                      uint64_t address) {
+  SIM_ARGS(out, attribute, address);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuPointerGetAttribute", &ctx);
   if (code) return code;
@@ -317,6 +330,7 @@ SIM_EXPORT int cuPointerGetAttribute(void *out, int attribute,
    is asked stays zero. */
 SIM_EXPORT int cuPointerGetAttributes(unsigned count, int *attributes,
                                       void **data, uint64_t address) {
+  SIM_ARGS(count, attributes, data, address);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuPointerGetAttributes", &ctx);
   if (code) return code;

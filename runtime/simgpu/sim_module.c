@@ -283,10 +283,12 @@ static int load_data(const char *name, rcuda_module_t **out,
 SIM_EXPORT int cuModuleLoadDataEx(rcuda_module_t **out, const void *image,
                                   unsigned count, int *options,
                                   void **values) {
+  SIM_ARGS(out, image, count, options, values);
   return load_data("cuModuleLoadDataEx", out, image, count, options, values);
 }
 
 SIM_EXPORT int cuModuleLoadData(rcuda_module_t **out, const void *image) {
+  SIM_ARGS(out, image);
   return load_data("cuModuleLoadData", out, image, 0, NULL, NULL);
 }
 
@@ -310,6 +312,7 @@ void sim_module_report_queued(const sim_module_t *m) {
 }
 
 SIM_EXPORT int cuModuleUnload(rcuda_module_t *handle) {
+  SIM_ARGS(handle);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuModuleUnload", &ctx);
   if (code) return code;
@@ -338,6 +341,7 @@ sim_func_t *sim_module_func(const sim_module_t *m, const char *name) {
 SIM_EXPORT int cuModuleGetFunction(rcuda_func_t **out,
                                    rcuda_module_t *handle,
                                    const char *name) {
+  SIM_ARGS(out, handle, name);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuModuleGetFunction", &ctx);
   if (code) return code;
@@ -363,6 +367,7 @@ int sim_module_global(const sim_module_t *m, const char *name, uint64_t *out,
 SIM_EXPORT int cuModuleGetGlobal_v2(uint64_t *out, size_t *bytes,
                                     rcuda_module_t *handle,
                                     const char *name) {
+  SIM_ARGS(out, bytes, handle, name);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuModuleGetGlobal_v2", &ctx);
   if (code) return code;
@@ -422,6 +427,7 @@ int sim_func_attribute(const sim_func_t *f, int attribute, int *out) {
 
 SIM_EXPORT int cuFuncGetAttribute(int *out, int attribute,
                                   rcuda_func_t *handle) {
+  SIM_ARGS(out, attribute, handle);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuFuncGetAttribute", &ctx);
   if (code) return code;
@@ -449,6 +455,7 @@ int sim_func_set(sim_func_t *f, int attribute, int value) {
 
 SIM_EXPORT int cuFuncSetAttribute(rcuda_func_t *handle, int attribute,
                                   int value) {
+  SIM_ARGS(handle, attribute, value);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuFuncSetAttribute", &ctx);
   if (code) return code;
@@ -458,6 +465,7 @@ SIM_EXPORT int cuFuncSetAttribute(rcuda_func_t *handle, int attribute,
 }
 
 SIM_EXPORT int cuFuncSetCacheConfig(rcuda_func_t *handle, int config) {
+  SIM_ARGS(handle, config);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuFuncSetCacheConfig", &ctx);
   (void)config;
@@ -466,6 +474,7 @@ SIM_EXPORT int cuFuncSetCacheConfig(rcuda_func_t *handle, int config) {
 }
 
 SIM_EXPORT int cuFuncGetModule(rcuda_module_t **out, rcuda_func_t *handle) {
+  SIM_ARGS(out, handle);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuFuncGetModule", &ctx);
   if (code) return code;
@@ -477,6 +486,7 @@ SIM_EXPORT int cuFuncGetModule(rcuda_module_t **out, rcuda_func_t *handle) {
 
 SIM_EXPORT int cuFuncGetParamInfo(rcuda_func_t *handle, size_t index,
                                   size_t *offset, size_t *bytes) {
+  SIM_ARGS(handle, index, offset, bytes);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuFuncGetParamInfo", &ctx);
   if (code) return code;

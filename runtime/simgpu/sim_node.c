@@ -49,6 +49,7 @@ SIM_EXPORT int cuGraphAddKernelNode_v2(rcuda_node_t **out,
                                        rcuda_node_t *const *after,
                                        size_t count,
                                        const rcuda_kernel_node_t *params) {
+  SIM_ARGS(out, graph, after, count, params);
   sim_graph_t *g;
   sim_op_run_t op = {.kind = SIM_RUN_EMPTY};
   int code = sim_with_graph("cuGraphAddKernelNode_v2", graph, &g);
@@ -60,6 +61,7 @@ SIM_EXPORT int cuGraphAddMemcpyNode(rcuda_node_t **out, rcuda_graph_t *graph,
                                     rcuda_node_t *const *after, size_t count,
                                     const rcuda_copy3d_t *params,
                                     rcuda_ctx_t *context) {
+  SIM_ARGS(out, graph, after, count, params, context);
   sim_graph_t *g;
   sim_op_run_t op = {.kind = SIM_RUN_EMPTY};
   int code = sim_with_graph("cuGraphAddMemcpyNode", graph, &g);
@@ -82,6 +84,7 @@ SIM_EXPORT int cuGraphAddMemsetNode(rcuda_node_t **out, rcuda_graph_t *graph,
                                     rcuda_node_t *const *after, size_t count,
                                     const rcuda_memset_node_t *params,
                                     rcuda_ctx_t *context) {
+  SIM_ARGS(out, graph, after, count, params, context);
   sim_graph_t *g;
   sim_op_run_t op = {.kind = SIM_RUN_EMPTY};
   int code = sim_with_graph("cuGraphAddMemsetNode", graph, &g);
@@ -107,6 +110,7 @@ SIM_EXPORT int cuGraphAddMemsetNode(rcuda_node_t **out, rcuda_graph_t *graph,
 SIM_EXPORT int cuGraphAddHostNode(rcuda_node_t **out, rcuda_graph_t *graph,
                                   rcuda_node_t *const *after, size_t count,
                                   const rcuda_host_node_t *params) {
+  SIM_ARGS(out, graph, after, count, params);
   sim_graph_t *g;
   int code = sim_with_graph("cuGraphAddHostNode", graph, &g);
   if (code) return code;
@@ -123,6 +127,7 @@ SIM_EXPORT int cuGraphAddHostNode(rcuda_node_t **out, rcuda_graph_t *graph,
 SIM_EXPORT int cuGraphAddEmptyNode(rcuda_node_t **out, rcuda_graph_t *graph,
                                    rcuda_node_t *const *after,
                                    size_t count) {
+  SIM_ARGS(out, graph, after, count);
   sim_graph_t *g;
   int code = sim_with_graph("cuGraphAddEmptyNode", graph, &g);
   if (code) return code;
@@ -135,6 +140,7 @@ SIM_EXPORT int cuGraphAddChildGraphNode(rcuda_node_t **out,
                                         rcuda_graph_t *graph,
                                         rcuda_node_t *const *after,
                                         size_t count, rcuda_graph_t *child) {
+  SIM_ARGS(out, graph, after, count, child);
   sim_graph_t *g, *copy;
   int code = sim_with_graph("cuGraphAddChildGraphNode", graph, &g);
   if (code) return code;
@@ -150,6 +156,7 @@ SIM_EXPORT int cuGraphAddChildGraphNode(rcuda_node_t **out,
 
 SIM_EXPORT int cuGraphChildGraphNodeGetGraph(rcuda_node_t *node,
                                              rcuda_graph_t **out) {
+  SIM_ARGS(node, out);
   int code = sim_enter("cuGraphChildGraphNodeGetGraph", true);
   if (code) return code;
   const sim_graph_t *g = sim_handle_get(SIM_TYPE_NODE, node);
@@ -183,6 +190,7 @@ SIM_EXPORT int cuGraphAddEventRecordNode(rcuda_node_t **out,
                                          rcuda_node_t *const *after,
                                          size_t count,
                                          rcuda_event_t *event) {
+  SIM_ARGS(out, graph, after, count, event);
   return event_node("cuGraphAddEventRecordNode", SIM_RUN_EVENT, out, graph,
                     after, count, event);
 }
@@ -191,6 +199,7 @@ SIM_EXPORT int cuGraphAddEventWaitNode(rcuda_node_t **out,
                                        rcuda_graph_t *graph,
                                        rcuda_node_t *const *after,
                                        size_t count, rcuda_event_t *event) {
+  SIM_ARGS(out, graph, after, count, event);
   return event_node("cuGraphAddEventWaitNode", SIM_RUN_WAIT, out, graph,
                     after, count, event);
 }
@@ -218,6 +227,7 @@ SIM_EXPORT int cuGraphAddMemAllocNode(rcuda_node_t **out,
                                       rcuda_node_t *const *after,
                                       size_t count,
                                       rcuda_alloc_node_t *params) {
+  SIM_ARGS(out, graph, after, count, params);
   sim_graph_t *g;
   int code = sim_with_graph("cuGraphAddMemAllocNode", graph, &g);
   if (code) return code;
@@ -274,6 +284,7 @@ SIM_EXPORT int cuGraphAddMemFreeNode(rcuda_node_t **out,
                                      rcuda_graph_t *graph,
                                      rcuda_node_t *const *after,
                                      size_t count, uint64_t address) {
+  SIM_ARGS(out, graph, after, count, address);
   sim_graph_t *g;
   int code = sim_with_graph("cuGraphAddMemFreeNode", graph, &g);
   if (code) return code;

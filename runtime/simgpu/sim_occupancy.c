@@ -28,18 +28,21 @@ static int max_blocks(const char *name, int *out, rcuda_func_t *handle,
 SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int *out, rcuda_func_t *handle, int threads, size_t dynamic,
     unsigned flags) {
+  SIM_ARGS(out, handle, threads, dynamic, flags);
   return max_blocks("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
                     out, handle, threads, dynamic, flags);
 }
 
 SIM_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(
     int *out, rcuda_func_t *handle, int threads, size_t dynamic) {
+  SIM_ARGS(out, handle, threads, dynamic);
   return max_blocks("cuOccupancyMaxActiveBlocksPerMultiprocessor", out,
                     handle, threads, dynamic, 0);
 }
 
 SIM_EXPORT int cuOccupancyAvailableDynamicSMemPerBlock(
     size_t *out, rcuda_func_t *handle, int blocks, int threads) {
+  SIM_ARGS(out, handle, blocks, threads);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuOccupancyAvailableDynamicSMemPerBlock", &ctx);
   if (code) return code;
@@ -87,6 +90,7 @@ static int potential(const char *name, int *grid, int *block,
 SIM_EXPORT int cuOccupancyMaxPotentialBlockSize(
     int *grid, int *block, rcuda_func_t *handle,
     size_t (*dynamic_of)(int threads), size_t dynamic, int limit) {
+  SIM_ARGS(grid, block, handle, dynamic_of, dynamic, limit);
   return potential("cuOccupancyMaxPotentialBlockSize", grid, block, handle,
                    dynamic_of, dynamic, limit, 0);
 }
@@ -95,6 +99,7 @@ SIM_EXPORT int cuOccupancyMaxPotentialBlockSizeWithFlags(
     int *grid, int *block, rcuda_func_t *handle,
     size_t (*dynamic_of)(int threads), size_t dynamic, int limit,
     unsigned flags) {
+  SIM_ARGS(grid, block, handle, dynamic_of, dynamic, limit, flags);
   return potential("cuOccupancyMaxPotentialBlockSizeWithFlags", grid, block,
                    handle, dynamic_of, dynamic, limit, flags);
 }
@@ -103,6 +108,7 @@ SIM_EXPORT int cuOccupancyMaxPotentialBlockSizeWithFlags(
    hardware holds. */
 SIM_EXPORT int cuOccupancyMaxActiveClusters(int *out, rcuda_func_t *handle,
                                             const rcuda_launch_config_t *c) {
+  SIM_ARGS(out, handle, c);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuOccupancyMaxActiveClusters", &ctx);
   if (code) return code;

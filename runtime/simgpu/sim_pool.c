@@ -226,16 +226,19 @@ static int allocate(const char *name, uint64_t *out, size_t bytes,
 
 SIM_EXPORT int cuMemAllocAsync(uint64_t *out, size_t bytes,
                                rcuda_stream_t *stream) {
+  SIM_ARGS(out, bytes, stream);
   return allocate("cuMemAllocAsync", out, bytes, NULL, false, stream);
 }
 
 SIM_EXPORT int cuMemAllocFromPoolAsync(uint64_t *out, size_t bytes,
                                        rcuda_pool_t *pool,
                                        rcuda_stream_t *stream) {
+  SIM_ARGS(out, bytes, pool, stream);
   return allocate("cuMemAllocFromPoolAsync", out, bytes, pool, true, stream);
 }
 
 SIM_EXPORT int cuMemFreeAsync(uint64_t address, rcuda_stream_t *stream) {
+  SIM_ARGS(address, stream);
   sim_ctx_t *ctx;
   sim_stream_t *st;
   int code = sim_enter_ctx("cuMemFreeAsync", &ctx);
@@ -278,6 +281,7 @@ static bool is_device(int device) {
 
 SIM_EXPORT int cuMemPoolCreate(rcuda_pool_t **out,
                                const rcuda_pool_props_t *props) {
+  SIM_ARGS(out, props);
   int code = sim_enter("cuMemPoolCreate", true);
   if (code) return code;
   if (!out || !props || props->type != RCUDA_MEM_PINNED ||
@@ -301,6 +305,7 @@ static int with_pool(const char *name, const void *handle,
 
 /* What is allocated lives on; its bytes return to the device when freed. */
 SIM_EXPORT int cuMemPoolDestroy(rcuda_pool_t *handle) {
+  SIM_ARGS(handle);
   sim_pool_t *p;
   int code = with_pool("cuMemPoolDestroy", handle, &p);
   if (code) return code;
@@ -319,6 +324,7 @@ SIM_EXPORT int cuMemPoolDestroy(rcuda_pool_t *handle) {
 }
 
 SIM_EXPORT int cuMemPoolTrimTo(rcuda_pool_t *handle, size_t keep) {
+  SIM_ARGS(handle, keep);
   sim_pool_t *p;
   int code = with_pool("cuMemPoolTrimTo", handle, &p);
   if (code) return code;
@@ -328,6 +334,7 @@ SIM_EXPORT int cuMemPoolTrimTo(rcuda_pool_t *handle, size_t keep) {
 
 SIM_EXPORT int cuMemPoolSetAttribute(rcuda_pool_t *handle, int attribute,
                                      const void *value) {
+  SIM_ARGS(handle, attribute, value);
   sim_pool_t *p;
   int code = with_pool("cuMemPoolSetAttribute", handle, &p), word;
   uint64_t wide;
@@ -358,6 +365,7 @@ SIM_EXPORT int cuMemPoolSetAttribute(rcuda_pool_t *handle, int attribute,
 
 SIM_EXPORT int cuMemPoolGetAttribute(rcuda_pool_t *handle, int attribute,
                                      void *value) {
+  SIM_ARGS(handle, attribute, value);
   sim_pool_t *p;
   int code = with_pool("cuMemPoolGetAttribute", handle, &p);
   if (code) return code;
@@ -377,6 +385,7 @@ SIM_EXPORT int cuMemPoolGetAttribute(rcuda_pool_t *handle, int attribute,
 /* Of memory that the pool gave out already as well. */
 SIM_EXPORT int cuMemPoolSetAccess(rcuda_pool_t *handle,
                                   const rcuda_access_t *list, size_t count) {
+  SIM_ARGS(handle, list, count);
   sim_pool_t *p;
   int code = with_pool("cuMemPoolSetAccess", handle, &p);
   if (code) return code;
@@ -400,6 +409,7 @@ SIM_EXPORT int cuMemPoolSetAccess(rcuda_pool_t *handle,
 
 SIM_EXPORT int cuMemPoolGetAccess(int *flags, rcuda_pool_t *handle,
                                   const rcuda_location_t *location) {
+  SIM_ARGS(flags, handle, location);
   sim_pool_t *p;
   int code = with_pool("cuMemPoolGetAccess", handle, &p);
   if (code) return code;
@@ -425,14 +435,17 @@ static int device_pool(const char *name, rcuda_pool_t **out, int device,
 }
 
 SIM_EXPORT int cuDeviceGetDefaultMemPool(rcuda_pool_t **out, int device) {
+  SIM_ARGS(out, device);
   return device_pool("cuDeviceGetDefaultMemPool", out, device, true);
 }
 
 SIM_EXPORT int cuDeviceGetMemPool(rcuda_pool_t **out, int device) {
+  SIM_ARGS(out, device);
   return device_pool("cuDeviceGetMemPool", out, device, false);
 }
 
 SIM_EXPORT int cuDeviceSetMemPool(int device, rcuda_pool_t *handle) {
+  SIM_ARGS(device, handle);
   sim_pool_t *p;
   int code = with_pool("cuDeviceSetMemPool", handle, &p);
   if (code) return code;

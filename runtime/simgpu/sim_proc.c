@@ -101,6 +101,7 @@ static bool has_thread_form(const char *export_name) {
    asks for functions of the legacy default stream, 2 of the thread's. */
 SIM_EXPORT int cuGetProcAddress_v2(const char *name, void **out, int version,
                                    uint64_t flags, int *status) {
+  SIM_ARGS(name, out, version, flags, status);
   int code = sim_enter("cuGetProcAddress_v2", false);
   if (code) return code;
   if (!name || !out || version < 2000 || flags > 2)

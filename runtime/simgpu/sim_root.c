@@ -10,7 +10,10 @@ sim_state_t *sim_state(void) {
 }
 
 /* Before the first call: options from the environment, one h100. */
-static void first_time(sim_state_t *s) {
+void sim_first_time(void) {
+  sim_state_t *s = sim_state();
+  if (!s->has_key && pthread_key_create(&s->key, free) == 0)
+    __atomic_store_n(&s->has_key, true, __ATOMIC_RELEASE);
   if (s->has_options) return;
   sim_options_read(&s->options);
   s->row = sim_device_at(0);
@@ -29,17 +32,14 @@ static int inject(sim_state_t *s, const char *name) {
 int sim_enter(const char *name, bool needs_init) {
   sim_state_t *s = sim_state();
   pthread_mutex_lock(&s->mutex);
-  first_time(s);
-  if (s->queue.in_host && pthread_equal(s->queue.runner, pthread_self())) {
-    /* a host function must not call the driver */
-    pthread_mutex_unlock(&s->mutex);
-    return RCUDA_NOT_PERMITTED;
-  }
+  sim_first_time();
   s->calls++;
+  sim_trace_begin(name);
+  if (s->queue.in_host && pthread_equal(s->queue.runner, pthread_self()))
+    return sim_leave(RCUDA_NOT_PERMITTED); /* inside a host function */
   int code = inject(s, name);
   if (!code && needs_init && !s->is_up) code = RCUDA_NOT_INITIALIZED;
-  if (code) pthread_mutex_unlock(&s->mutex);
-  return code;
+  return code ? sim_leave(code) : 0;
 }
 
 int sim_enter_ctx(const char *name, sim_ctx_t **ctx) {
@@ -52,6 +52,7 @@ int sim_enter_ctx(const char *name, sim_ctx_t **ctx) {
 }
 
 int sim_leave(int result) {
+  sim_trace_end(result);
   pthread_mutex_unlock(&sim_state()->mutex);
   return result;
 }

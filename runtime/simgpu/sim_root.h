@@ -170,10 +170,37 @@ typedef struct sim_record_t {
   char *lines; /* malloc'd JSON of the counts by source line, or NULL */
 } sim_record_t;
 
+#define SIM_MAX_ARGS 12
+
+/* Of a host thread. */
+typedef struct sim_thread_t {
+  int mode; /* how it restricts itself while something captures */
+  uint32_t depth; /* of the context stack */
+  uint64_t handles[64];
+  uint64_t args[SIM_MAX_ARGS]; /* of the call that begins */
+  uint32_t arg_count;
+  uint64_t call;   /* number of its newest call in the record, from 1 */
+  uint32_t number; /* threads are numbered as they first call */
+} sim_thread_t;
+
+/* A call, as the record has it. */
+typedef struct sim_traced_t {
+  const char *name;
+  uint64_t args[SIM_MAX_ARGS];
+  uint32_t arg_count;
+  uint32_t thread; /* its number */
+  int result;
+  bool is_done;
+} sim_traced_t;
+
 typedef struct sim_state_t {
   pthread_mutex_t mutex;
-  bool has_options, is_up;
-  pthread_key_t key; /* of each thread's context stack */
+  bool has_options, is_up, has_key;
+  pthread_key_t key; /* of sim_thread_t */
+  uint32_t threads;  /* seen so far */
+  sim_traced_t *trace;
+  size_t trace_count, trace_capacity;
+  uint64_t trace_dropped; /* calls before the first that is kept */
   sim_options_t options;
   const sim_device_row_t *row;
   uint32_t device_count;
@@ -204,10 +231,46 @@ typedef struct sim_state_t {
 } sim_state_t;
 
 sim_state_t *sim_state(void);
+/* Under the lock, before the first call: the key of threads, options from the
+   environment, one h100. */
+void sim_first_time(void);
 
 /* Counts by code index as text; the caller frees it. */
 char *sim_lines_text(const sim_kernel_t *kernel, const sim_line_t *lines);
 void sim_records_free(sim_state_t *state);
+
+/* -- the record of calls (sim_trace.c): each with its arguments by value --
+   The first statement of an exported function; the macros turn up to twelve
+   numbers and pointers into a list. */
+#define SIM_ARGS(...)                                                         \
+  do {                                                                        \
+    const uint64_t list_[] = {SIM_EACH(__VA_ARGS__)};                         \
+    sim_trace_args(list_, sizeof list_ / sizeof *list_);                      \
+  } while (0)
+#define SIM_NUM(x) (uint64_t)(uintptr_t)(x)
+#define SIM_EACH(...)                                                         \
+  SIM_PICK(__VA_ARGS__, SIM_E12, SIM_E11, SIM_E10, SIM_E9, SIM_E8, SIM_E7,    \
+           SIM_E6, SIM_E5, SIM_E4, SIM_E3, SIM_E2, SIM_E1, )(__VA_ARGS__)
+#define SIM_PICK(a, b, c, d, e, f, g, h, i, j, k, l, name, ...) name
+#define SIM_E1(a)       SIM_NUM(a)
+#define SIM_E2(a, ...)  SIM_NUM(a), SIM_E1(__VA_ARGS__)
+#define SIM_E3(a, ...)  SIM_NUM(a), SIM_E2(__VA_ARGS__)
+#define SIM_E4(a, ...)  SIM_NUM(a), SIM_E3(__VA_ARGS__)
+#define SIM_E5(a, ...)  SIM_NUM(a), SIM_E4(__VA_ARGS__)
+#define SIM_E6(a, ...)  SIM_NUM(a), SIM_E5(__VA_ARGS__)
+#define SIM_E7(a, ...)  SIM_NUM(a), SIM_E6(__VA_ARGS__)
+#define SIM_E8(a, ...)  SIM_NUM(a), SIM_E7(__VA_ARGS__)
+#define SIM_E9(a, ...)  SIM_NUM(a), SIM_E8(__VA_ARGS__)
+#define SIM_E10(a, ...) SIM_NUM(a), SIM_E9(__VA_ARGS__)
+#define SIM_E11(a, ...) SIM_NUM(a), SIM_E10(__VA_ARGS__)
+#define SIM_E12(a, ...) SIM_NUM(a), SIM_E11(__VA_ARGS__)
+void sim_trace_args(const uint64_t *list, size_t count);
+/* Under the lock: a call begins, and how it ends. */
+void sim_trace_begin(const char *name);
+void sim_trace_end(int result);
+void sim_trace_free(sim_state_t *state);
+/* What the driver keeps for the calling thread; NULL without memory. */
+sim_thread_t *sim_thread(void);
 
 /* Begins a call: takes the lock, counts, injects failures. 0, or the result
    to return (the lock is then already given back). */

@@ -31,10 +31,12 @@ static int create_stream(const char *name, rcuda_stream_t **out,
 
 SIM_EXPORT int cuStreamCreateWithPriority(rcuda_stream_t **out,
                                           unsigned flags, int priority) {
+  SIM_ARGS(out, flags, priority);
   return create_stream("cuStreamCreateWithPriority", out, flags, priority);
 }
 
 SIM_EXPORT int cuStreamCreate(rcuda_stream_t **out, unsigned flags) {
+  SIM_ARGS(out, flags);
   return create_stream("cuStreamCreate", out, flags, 0);
 }
 
@@ -57,6 +59,7 @@ void sim_stream_free(sim_stream_t *s) {
 }
 
 SIM_EXPORT int cuStreamDestroy_v2(rcuda_stream_t *handle) {
+  SIM_ARGS(handle);
   sim_stream_t *s;
   int code = with_stream("cuStreamDestroy_v2", handle, &s);
   if (code) return code;
@@ -84,6 +87,7 @@ static const sim_clock_t *stream_clock(const sim_stream_t *s, uint64_t *ctx) {
 
 /* Pending work is done after a bounded number of questions. */
 SIM_EXPORT int cuStreamQuery(rcuda_stream_t *handle) {
+  SIM_ARGS(handle);
   sim_stream_t *s;
   uint64_t ctx;
   int code = with_stream("cuStreamQuery", handle, &s);
@@ -100,6 +104,7 @@ SIM_EXPORT int cuStreamQuery(rcuda_stream_t *handle) {
 }
 
 SIM_EXPORT int cuStreamSynchronize(rcuda_stream_t *handle) {
+  SIM_ARGS(handle);
   sim_stream_t *s;
   uint64_t ctx;
   int code = with_stream("cuStreamSynchronize", handle, &s);
@@ -113,6 +118,7 @@ SIM_EXPORT int cuStreamSynchronize(rcuda_stream_t *handle) {
 }
 
 SIM_EXPORT int cuStreamGetPriority(rcuda_stream_t *handle, int *out) {
+  SIM_ARGS(handle, out);
   sim_stream_t *s;
   int code = with_stream("cuStreamGetPriority", handle, &s);
   if (code) return code;
@@ -122,6 +128,7 @@ SIM_EXPORT int cuStreamGetPriority(rcuda_stream_t *handle, int *out) {
 }
 
 SIM_EXPORT int cuStreamGetFlags(rcuda_stream_t *handle, unsigned *out) {
+  SIM_ARGS(handle, out);
   sim_stream_t *s;
   int code = with_stream("cuStreamGetFlags", handle, &s);
   if (code) return code;
@@ -132,6 +139,7 @@ SIM_EXPORT int cuStreamGetFlags(rcuda_stream_t *handle, unsigned *out) {
 
 SIM_EXPORT int cuStreamGetId(rcuda_stream_t *handle,
                              unsigned long long *out) {
+  SIM_ARGS(handle, out);
   sim_stream_t *s;
   int code = with_stream("cuStreamGetId", handle, &s);
   if (code) return code;
@@ -141,6 +149,7 @@ SIM_EXPORT int cuStreamGetId(rcuda_stream_t *handle,
 }
 
 SIM_EXPORT int cuStreamGetCtx(rcuda_stream_t *handle, rcuda_ctx_t **out) {
+  SIM_ARGS(handle, out);
   sim_stream_t *s;
   int code = with_stream("cuStreamGetCtx", handle, &s);
   if (code) return code;
@@ -152,6 +161,7 @@ SIM_EXPORT int cuStreamGetCtx(rcuda_stream_t *handle, rcuda_ctx_t **out) {
 /* -- events -- */
 
 SIM_EXPORT int cuEventCreate(rcuda_event_t **out, unsigned flags) {
+  SIM_ARGS(out, flags);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuEventCreate", &ctx);
   if (code) return code;
@@ -177,6 +187,7 @@ void sim_event_free(sim_event_t *e) {
 }
 
 SIM_EXPORT int cuEventDestroy_v2(rcuda_event_t *handle) {
+  SIM_ARGS(handle);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuEventDestroy_v2", &ctx);
   if (code) return code;
@@ -225,10 +236,12 @@ static int record_event(const char *name, rcuda_event_t *handle,
 SIM_EXPORT int cuEventRecordWithFlags(rcuda_event_t *event,
                                       rcuda_stream_t *stream,
                                       unsigned flags) {
+  SIM_ARGS(event, stream, flags);
   return record_event("cuEventRecordWithFlags", event, stream, flags);
 }
 
 SIM_EXPORT int cuEventRecord(rcuda_event_t *event, rcuda_stream_t *stream) {
+  SIM_ARGS(event, stream);
   return record_event("cuEventRecord", event, stream, 0);
 }
 
@@ -243,6 +256,7 @@ static int with_event(const char *name, const void *handle,
 }
 
 SIM_EXPORT int cuEventQuery(rcuda_event_t *handle) {
+  SIM_ARGS(handle);
   sim_event_t *e;
   int code = with_event("cuEventQuery", handle, &e);
   if (code) return code;
@@ -254,6 +268,7 @@ SIM_EXPORT int cuEventQuery(rcuda_event_t *handle) {
 }
 
 SIM_EXPORT int cuEventSynchronize(rcuda_event_t *handle) {
+  SIM_ARGS(handle);
   sim_event_t *e;
   int code = with_event("cuEventSynchronize", handle, &e);
   if (code) return code;
@@ -264,6 +279,7 @@ SIM_EXPORT int cuEventSynchronize(rcuda_event_t *handle) {
 /* Work, not time: a millisecond for a million warp instructions. */
 SIM_EXPORT int cuEventElapsedTime_v2(float *out, rcuda_event_t *start,
                                      rcuda_event_t *end) {
+  SIM_ARGS(out, start, end);
   sim_event_t *a, *b;
   int code = with_event("cuEventElapsedTime_v2", start, &a);
   if (code) return code;
@@ -281,6 +297,7 @@ SIM_EXPORT int cuEventElapsedTime_v2(float *out, rcuda_event_t *start,
 
 SIM_EXPORT int cuStreamWaitEvent(rcuda_stream_t *stream,
                                  rcuda_event_t *handle, unsigned flags) {
+  SIM_ARGS(stream, handle, flags);
   sim_stream_t *s;
   int code = with_stream("cuStreamWaitEvent", stream, &s);
   if (code) return code;

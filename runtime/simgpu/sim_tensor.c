@@ -51,6 +51,8 @@ SIM_EXPORT int cuTensorMapEncodeTiled(
     const uint64_t *dims, const uint64_t *strides, const unsigned *box,
     const unsigned *steps, int interleave, int swizzle, int promotion,
     int fill) {
+  SIM_ARGS(out, type, rank, address, dims, strides, box, steps, interleave,
+           swizzle, promotion, fill);
   sim_map_t m = {0};
   int code = sim_enter("cuTensorMapEncodeTiled", true);
   if (code) return code;
@@ -82,6 +84,7 @@ SIM_EXPORT int cuTensorMapEncodeTiled(
 
 SIM_EXPORT int cuTensorMapReplaceAddress(rcuda_tensor_map_t *map,
                                          void *address) {
+  SIM_ARGS(map, address);
   sim_map_t m;
   int code = sim_enter("cuTensorMapReplaceAddress", true);
   if (code) return code;

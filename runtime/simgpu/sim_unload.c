@@ -45,14 +45,16 @@ __attribute__((destructor)) static void sim_unload(void) {
     pthread_mutex_unlock(&s->mutex);
     return;
   }
-  if (s->is_up) {
+  if (s->has_key) {
     free(pthread_getspecific(s->key));
     pthread_key_delete(s->key);
+    s->has_key = false;
   }
   sim_libraries_free(s);
   drop_contexts(s);
   drop_queue(&s->queue);
   sim_report_clear(&s->report);
+  sim_trace_free(s);
   free(s->slots);
   sim_records_free(s);
   s->slots = NULL;

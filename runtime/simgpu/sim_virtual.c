@@ -43,6 +43,7 @@ static sim_reserved_t *reservation(uint64_t address, uint64_t bytes) {
 SIM_EXPORT int cuMemAddressReserve(uint64_t *out, size_t bytes,
                                    size_t alignment, uint64_t address,
                                    unsigned long long flags) {
+  SIM_ARGS(out, bytes, alignment, address, flags);
   int code = sim_enter("cuMemAddressReserve", true);
   if (code) return code;
   sim_state_t *s = sim_state();
@@ -82,6 +83,7 @@ static bool is_used(uint64_t address, uint64_t bytes) {
 }
 
 SIM_EXPORT int cuMemAddressFree(uint64_t address, size_t bytes) {
+  SIM_ARGS(address, bytes);
   int code = sim_enter("cuMemAddressFree", true);
   if (code) return code;
   sim_state_t *s = sim_state();
@@ -105,6 +107,7 @@ static int check_props(const rcuda_memory_props_t *p) {
 
 SIM_EXPORT int cuMemGetAllocationGranularity(
     size_t *out, const rcuda_memory_props_t *props, int option) {
+  SIM_ARGS(out, props, option);
   int code = sim_enter("cuMemGetAllocationGranularity", true);
   if (code) return code;
   if (!out || option < 0 || option > RCUDA_GRANULARITY_RECOMMENDED)
@@ -117,6 +120,7 @@ SIM_EXPORT int cuMemGetAllocationGranularity(
 SIM_EXPORT int cuMemCreate(uint64_t *out, size_t bytes,
                            const rcuda_memory_props_t *props,
                            unsigned long long flags) {
+  SIM_ARGS(out, bytes, props, flags);
   int code = sim_enter("cuMemCreate", true);
   if (code) return code;
   sim_state_t *s = sim_state();
@@ -154,6 +158,7 @@ static void settle(sim_physical_t *p) {
 }
 
 SIM_EXPORT int cuMemRelease(uint64_t handle) {
+  SIM_ARGS(handle);
   int code = sim_enter("cuMemRelease", true);
   if (code) return code;
   sim_physical_t *p = sim_handle_number(SIM_TYPE_PHYSICAL, handle);
@@ -167,6 +172,7 @@ SIM_EXPORT int cuMemRelease(uint64_t handle) {
 
 SIM_EXPORT int cuMemMap(uint64_t address, size_t bytes, size_t offset,
                         uint64_t handle, unsigned long long flags) {
+  SIM_ARGS(address, bytes, offset, handle, flags);
   int code = sim_enter("cuMemMap", true);
   if (code) return code;
   sim_physical_t *p = sim_handle_number(SIM_TYPE_PHYSICAL, handle);
@@ -222,6 +228,7 @@ static void nothing(sim_alloc_t *a, void *arg) {
 /* What is queued runs before. Without a context nobody knows what the host
    waited for, so nothing is judged. */
 SIM_EXPORT int cuMemUnmap(uint64_t address, size_t bytes) {
+  SIM_ARGS(address, bytes);
   int code = sim_enter("cuMemUnmap", true);
   if (code) return code;
   if (!each_mapping(address, bytes, nothing, NULL))
@@ -248,6 +255,7 @@ static void grant(sim_alloc_t *a, void *arg) {
 
 SIM_EXPORT int cuMemSetAccess(uint64_t address, size_t bytes,
                               const rcuda_access_t *list, size_t count) {
+  SIM_ARGS(address, bytes, list, count);
   int code = sim_enter("cuMemSetAccess", true);
   if (code) return code;
   grant_t g = {list, count};
@@ -264,6 +272,7 @@ SIM_EXPORT int cuMemSetAccess(uint64_t address, size_t bytes,
 SIM_EXPORT int cuMemGetAccess(unsigned long long *flags,
                               const rcuda_location_t *location,
                               uint64_t address) {
+  SIM_ARGS(flags, location, address);
   int code = sim_enter("cuMemGetAccess", true);
   if (code) return code;
   const sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, address);
