@@ -4,10 +4,10 @@
  *   bench_matrix [--rows C1,C8] [--samples N] [--threads N]
  *                [--json FILE] [--svg FILE]
  *
- * A sample is ours, then the peers (every other time the peers first), then
- * the ceiling; rates are medians, the ratio is the median of the pairs'.
- * Results are compared with the peer's before anything is timed. Cold rows
- * rotate operand sets. Rows: bench/matrix/rows.c. C12 is the time from text
+ * A sample is the peers, ours among them at a place that moves, each twice of
+ * which the second counts, then the ceiling; rates are medians, the ratio is
+ * the median of the pairs'. Results are compared with the peer's before
+ * anything is timed. Cold rows rotate operand sets. Rows: bench/matrix/rows.c. C12 is the time from text
  * to first result. */
 #define _GNU_SOURCE
 #include <tdsl/tdsl.h>
@@ -145,12 +145,26 @@ static void rotate(job_t *j) {
 
 /* ---- samples ------------------------------------------------------------- */
 
+/* Workers of whoever ran before may still be spinning on their core, for
+ * tens of milliseconds; they sleep after this. */
+static void let_others_rest(int threads) {
+  struct timespec t = {0, 60 * 1000 * 1000};
+  if (threads > 1) (void)nanosleep(&t, NULL);
+}
+
 static double seconds_of_ours(job_t *j) {
   tdsl_error_t *error = NULL;
   rotate(j);
   double start = now();
   if (tdsl_run_execute(j->run, &error)) fail(error);
   return now() - start;
+}
+
+/* The second of two, as for the peers. */
+static double sample_ours(job_t *j, int threads) {
+  let_others_rest(threads);
+  (void)seconds_of_ours(j);
+  return seconds_of_ours(j);
 }
 
 static double seconds_of_peer(const row_t *row, const peer_t *p, job_t *j,
@@ -222,11 +236,15 @@ static void measure(tdsl_context_t *context, const row_t *row,
     }
   }
   for (int i = 0; i < samples; i++) {
-    if (i % 2 == 0) mine[i] = seconds_of_ours(&j);
     for (int p = 0; p < peer_count; p++) {
+      let_others_rest(threads);
+      (void)seconds_of_peer(row, &peers[p], &j, out);
       other[p][i] = seconds_of_peer(row, &peers[p], &j, out);
+      /* ours, at another place in the round each time */
+      if (p == i % peer_count) mine[i] = sample_ours(&j, threads);
     }
-    if (i % 2 != 0) mine[i] = seconds_of_ours(&j);
+    if (peer_count == 0) mine[i] = sample_ours(&j, threads);
+    let_others_rest(threads);
     top[i] = ceiling(row, threads);
   }
   int best = -1;
