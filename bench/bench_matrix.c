@@ -7,8 +7,8 @@
  * A sample is the peers, ours among them at a place that moves, each twice of
  * which the second counts, then the ceiling; rates are medians, the ratio is
  * the median of the pairs'. Results are compared with the peer's before
- * anything is timed. Cold rows rotate operand sets. Rows: bench/matrix/rows.c. C12 is the time from text
- * to first result. */
+ * anything is timed. Cold rows rotate operand sets. Rows: bench/matrix/rows.c.
+ * C12 is the time from text to first result. */
 #define _GNU_SOURCE
 #include <tdsl/tdsl.h>
 
@@ -80,6 +80,51 @@ static tdsl_buffer_t *wrap(tdsl_context_t *context,
   return buffer;
 }
 
+/* Weights go the way of a checkpoint: a file of f32 tensors, named as the
+ * fields are, which is bound once and does not change. */
+static void bind_weights(const tdsl_entry_t *entry, const job_t *j) {
+  char path[] = "/tmp/bench_matrix_XXXXXX.safetensors", head[1024] = "{";
+  tdsl_error_t *error = NULL;
+  size_t n = 1, at = 0;
+  for (uint32_t s = 0; s < entry->slot_count; s++) {
+    const tdsl_slot_t *slot = &entry->slots[s];
+    if (!slot->is_weight) continue;
+    const char *field = strrchr(slot->name.data, '.');
+    n += (size_t)snprintf(
+        head + n, sizeof head - n,
+        "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[", n > 1 ? "," : "",
+        field != NULL ? field + 1 : slot->name.data);
+    for (uint32_t d = 0; d < slot->rank; d++) {
+      n += (size_t)snprintf(head + n, sizeof head - n, d > 0 ? ",%lld" : "%lld",
+                            (long long)slot->dim_value[d]);
+    }
+    n += (size_t)snprintf(head + n, sizeof head - n,
+                          "],\"data_offsets\":[%zu,%zu]}", at,
+                          at + j->bytes[s]);
+    at += j->bytes[s];
+  }
+  if (n == 1) return;
+  n += (size_t)snprintf(head + n, sizeof head - n, "}");
+  while (n % 8 != 0) head[n++] = ' ';
+  int file = mkstemps(path, (int)strlen(".safetensors"));
+  FILE *out = file < 0 ? NULL : fdopen(file, "wb");
+  uint64_t length = n;
+  int ok = out != NULL && fwrite(&length, sizeof length, 1, out) == 1 &&
+           fwrite(head, n, 1, out) == 1;
+  for (uint32_t s = 0; s < entry->slot_count && ok; s++) {
+    if (!entry->slots[s].is_weight) continue;
+    ok = fwrite(j->data[s], j->bytes[s], 1, out) == 1;
+  }
+  if (out == NULL || fclose(out) != 0 || !ok) {
+    (void)fprintf(stderr, "bench_matrix: cannot write %s\n", path);
+    exit(1);
+  }
+  if (tdsl_executable_bind_weights(j->exe, text(path), 1, 0, &error)) {
+    fail(error);
+  }
+  (void)remove(path); /* it stays mapped */
+}
+
 static void open_job(tdsl_context_t *context, const row_t *row, job_t *j) {
   tdsl_error_t *error = NULL;
   tdsl_compile_desc_t desc = TDSL_COMPILE_DESC_INIT;
@@ -108,7 +153,10 @@ static void open_job(tdsl_context_t *context, const row_t *row, job_t *j) {
       tdsl_buffer_t *buffer = wrap(context, &t, data, bytes);
       if (i == 0) {
         j->data[s] = data;
-        if (tdsl_run_set_buffer(j->run, s, buffer, &error)) fail(error);
+        if (!slot->is_weight &&
+            tdsl_run_set_buffer(j->run, s, buffer, &error)) {
+          fail(error);
+        }
       }
       if ((int)s == row->rotating_slot) {
         j->sets[i] = buffer;
@@ -119,6 +167,7 @@ static void open_job(tdsl_context_t *context, const row_t *row, job_t *j) {
       }
     }
   }
+  bind_weights(entry, j);
 }
 
 static void close_job(job_t *j) {

@@ -203,6 +203,7 @@ static void add_launch(builder_t *b, const tir_node_t *n) {
   const cg_kernel_t *kernel = &in->kernels[k];
   plan_step_t *s = add_step(b, PLAN_STEP_LAUNCH, kernel->kernel->loc);
   s->kernel = k;
+  s->is_once = n->outs[0]->panel != 0;
   s->buffer_count = kernel->kernel->param_count;
   s->buffers = TD_NEW_ARRAY(b->arena, uint32_t, s->buffer_count + 1);
   for (uint32_t i = 0; i < s->buffer_count; i++) {
@@ -309,6 +310,20 @@ static void widen(plan_entry_t *e, uint32_t head, uint32_t end) {
   }
 }
 
+/* What is made once lives throughout. */
+static void keep_once(builder_t *b, plan_entry_t *e) {
+  for (uint32_t i = 0; i < e->step_count; i++) {
+    const plan_step_t *s = &e->steps[i];
+    if (!s->is_once) continue;
+    const plan_kernel_t *k = &b->plan->kernels[s->kernel];
+    for (uint32_t n = 0; n < s->buffer_count; n++) {
+      if (!k->is_written[n]) continue;
+      e->buffers[s->buffers[n]].first_step = 0;
+      e->buffers[s->buffers[n]].last_step = e->step_count - 1;
+    }
+  }
+}
+
 /* First and last step of every buffer; one that is used inside and outside
  * of a loop lasts as long as the loop. */
 static void note_lives(builder_t *b) {
@@ -324,6 +339,7 @@ static void note_lives(builder_t *b) {
   for (uint32_t i = 0; i < e->step_count; i++) {
     if (e->steps[i].kind == PLAN_STEP_END) widen(e, e->steps[i].other, i);
   }
+  keep_once(b, e);
   for (uint32_t k = 0; k < e->buffer_count; k++) {
     if (e->buffers[k].first_step == UINT32_MAX) e->buffers[k].first_step = 0;
   }

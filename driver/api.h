@@ -302,6 +302,7 @@ struct tdsl_executable {
   uint32_t index;        /* of the entry */
   td_arena_t arena;      /* detached */
   tdsl_buffer_t **weights; /* by slot; NULL before any are bound */
+  uint64_t weights_number; /* of the binding: 1, 2, ...; 0: none */
   _Atomic(drv_variant_t *) variants; /* newest first; only ever added to */
 };
 

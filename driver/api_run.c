@@ -162,6 +162,8 @@ void drv_run_args(tdsl_run_t *run, hal_arg_t *args) {
     args[s] = (hal_arg_t){0};
     if (b != NULL) {
       from_buffer(b, &args[s]);
+      bool is_bound = arg->buffer == NULL && e->slots[s].kind == PLAN_IN;
+      if (is_bound) args[s].constant = run->exe->weights_number;
     } else if (arg->is_value) {
       args[s] = (hal_arg_t){
           .is_set = true, .is_value = true, .number = arg->number};

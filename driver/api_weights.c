@@ -260,6 +260,7 @@ static void bind_leaves_of(binder_t *b) {
     exe->weights = TD_NEW_ARRAY(&exe->arena, tdsl_buffer_t *,
                                 b->entry->slot_count + 1);
   }
+  exe->weights_number++;
   for (size_t i = 0; i < count; i++) {
     int64_t s = slot_of(b->entry, leaves[i].path);
     if (places[i].alias >= 0) continue; /* the slot's `else` serves it */

@@ -97,6 +97,9 @@ struct tir_value {
   /* integers: constant bounds lo <= v < hi if known (from `in`, dtype) */
   const ix_poly_t *lo, *hi;
   const ix_symbol_t *symbol; /* rank 0 integers: stands for it in polys */
+  /* Weights as panels of so many columns (passes/tensor/pack_operands.c);
+   * 0: none. A hint how to compute and when, which text does not carry. */
+  uint32_t panel;
   td_loc_t loc;
 };
 

@@ -88,8 +88,9 @@ static void product(row_t *r, const char *id, int m, int n, int k, int batch,
   }
 }
 
-/* x w^T + bias, then GELU; the peer makes the product only, which no library
- * composed of two steps can be faster than. */
+/* x w^T + bias, then GELU, weights bound from a file and constant; the peer
+ * makes the product only, which no library composed of two steps can be
+ * faster than. */
 static void linear_gelu(row_t *r, int m, int n, int k) {
   r->id = "C2";
   r->m = m;
@@ -104,10 +105,11 @@ static void linear_gelu(row_t *r, int m, int n, int k) {
   (void)snprintf(r->name, sizeof r->name, "linear+gelu %dx%dx%d", m, n, k);
   (void)snprintf(r->source, sizeof r->source,
                  "dim M = %d, N = %d, K = %d\n"
-                 "export fn f(x: f32[M, K], w: f32[N, K], b: f32[N]) -> "
-                 "y: f32[M, N] {\n"
-                 "  h[m, n] = sum[k] x[m, k] * w[n, k]\n"
-                 "  z[m, n] = h[m, n] + b[n]\n"
+                 "struct Linear { w: f32[N, K] from \"w\"; "
+                 "b: f32[N] from \"b\" }\n"
+                 "export fn f(x: f32[M, K], l: Linear) -> y: f32[M, N] {\n"
+                 "  h[m, n] = sum[k] x[m, k] * l.w[n, k]\n"
+                 "  z[m, n] = h[m, n] + l.b[n]\n"
                  "  y[m, n] = 0.5 * z[m, n] * (1 + erf(z[m, n] * "
                  "0.70710678))\n}\n",
                  m, n, k);

@@ -118,6 +118,13 @@ void planner_find_lives(planner_t *p, const pass_kernels_t *kernels) {
     use(p, f->slots[s].result, p->position);
     store(p, f->slots[s].result);
   }
+  /* panels are made once and stay: nobody else is ever where they are */
+  for (uint32_t i = 0; i < p->count; i++) {
+    planner_life_t *l = &p->lives[i];
+    if (l->value == NULL || l->value->panel == 0) continue;
+    l->first = 0;
+    l->last = p->position;
+  }
   for (uint32_t k = 0; k < kernels->count; k++) {
     if (kernels->funcs[k] != f) continue;
     for (uint32_t i = 0; i < kernels->kernels[k]->param_count; i++) {

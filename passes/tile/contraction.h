@@ -19,6 +19,7 @@ typedef struct product {
   bool is_shallow;          /* one block holds all of the depth */
   bool is_direct;           /* sums go to memory as they are: no tile */
   bool is_thin;             /* a few rows: contraction_thin.c */
+  const tir_expr_t *packed; /* of b: a load of panels; NULL: b is packed here */
   /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */
   int64_t mr, nr, mc, nc, kc, bm;
   bool is_even;
@@ -75,6 +76,11 @@ bool contraction_turns(product_t *p);
 void contraction_turn(product_t *p, kir_block_t *block, kir_buffer_t *turned,
                       kir_expr_t *column, kir_expr_t *k, kir_expr_t *kh);
 void contraction_pack_b(product_t *p, kir_block_t *block);
+/* b at lane j of depth k of a panel of the block. */
+kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
+                               kir_expr_t *j);
+/* The load in b of panels as wide as the micro-kernel's columns, or NULL. */
+const tir_expr_t *contraction_find_panels(product_t *p);
 void contraction_copy_a(product_t *p, kir_block_t *block);
 /* Loop in steps of TILE_LANES from 0 to `count`, lanes masked at the end;
  * *out_at is the lane's position. */

@@ -233,7 +233,8 @@ static void choose_block(product_t *p, int64_t m, int64_t n, int64_t k) {
 static bool suits_thin(product_t *p, int64_t m, int64_t n, int64_t k) {
   int64_t size = contraction_turn_lanes(p), rows;
   int64_t left = p->t->target->registers - size - 2;
-  return ix_is_const(p->m.extent, &rows) && rows == m && m > 0 && m <= left &&
+  return p->packed == NULL && ix_is_const(p->m.extent, &rows) && rows == m &&
+         m > 0 && m <= left &&
          n >= size && k >= size && contraction_turns(p);
 }
 
@@ -282,5 +283,15 @@ void contraction_choose_sizes(product_t *p) {
     return;
   }
   if (p->nc > n) p->nc = round_up(n, p->nr);
-  choose_block(p, m, n, k);
+  if (p->packed == NULL) {
+    choose_block(p, m, n, k);
+    return;
+  }
+  /* nothing is packed here, so blocks may be small */
+  int64_t pieces = (m + p->mc - 1) / p->mc;
+  p->bm = p->mc;
+  while (pieces < MOST_BLOCKS && p->nc > LEAST_COLUMNS &&
+         pieces * ((n + p->nc - 1) / p->nc) < 2 * MOST_BLOCKS) {
+    p->nc = round_up(p->nc / 2, p->nr);
+  }
 }

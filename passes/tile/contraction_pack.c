@@ -181,6 +181,53 @@ void contraction_pack_b(product_t *p, kir_block_t *block) {
   }
 }
 
+/* ---- b as panels --------------------------------------------------------- */
+
+typedef struct finder {
+  int64_t nr;
+  const tir_expr_t *found;
+} finder_t;
+
+static void find_panels(void *user, tir_expr_t *e) {
+  finder_t *f = user;
+  if (e->op == TIR_X_LOAD && e->u.value->panel == f->nr) f->found = e;
+}
+
+const tir_expr_t *contraction_find_panels(product_t *p) {
+  int64_t nr = p->t->target->nr;
+  finder_t f = {p->type == TDSL_DTYPE_F64 ? nr / 2 : nr, NULL};
+  tir_walk(p->t->arena, p->b, find_panels, &f);
+  return f.found;
+}
+
+kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
+                               kir_expr_t *j) {
+  tile_t *t = p->t;
+  if (p->packed == NULL) {
+    return kir_load(t->arena, p->panels, 3, (kir_expr_t *[]){panel, k, j});
+  }
+  const tir_value_t *v = p->packed->u.value;
+  kir_buffer_t *b = tile_param(t, v, true, false);
+  kir_expr_t *subs[IX_MAX_RANK];
+  uint32_t leads = p->packed->arg_count - 3;
+  for (uint32_t i = 0; i < leads; i++) {
+    subs[i] = tile_expr(t, p->packed->args[i]);
+  }
+  kir_expr_t *first =
+      p->nb->op == KIR_X_CONST
+          ? tile_int(t, p->nb->u.i64 / p->nr)
+          : tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, p->nb,
+                     tile_int(t, p->nr));
+  subs[leads] = kir_add(t->arena, first, panel);
+  subs[leads + 1] = kir_add(t->arena, p->kb, k);
+  subs[leads + 2] = j;
+  /* what is made of the element: a wider type */
+  tile_set_element(t, v, kir_load(t->arena, b, leads + 3, subs));
+  kir_expr_t *e = tile_expr(t, p->b);
+  tile_set_element(t, v, NULL);
+  return e;
+}
+
 /* ---- a ------------------------------------------------------------------- */
 
 /* Lanes along the depth, or along the rows where those are neighbours. */

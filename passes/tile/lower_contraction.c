@@ -124,9 +124,8 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
                                  tile_int(t, 0), p->kh, 1, &k);
   body = each_accumulator(p, depth, rows, &r, &j);
   kir_expr_t *row[2] = {kir_add(t->arena, i0, r), k};
-  kir_expr_t *column[3] = {panel, k, j};
   kir_expr_t *factors[3] = {kir_load(t->arena, p->rows, 2, row),
-                            kir_load(t->arena, p->panels, 3, column),
+                            contraction_column(p, panel, k, j),
                             sum_of(p, acc, r, j)};
   tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
              kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
@@ -252,8 +251,10 @@ static void alloc_scratch(product_t *p, kir_block_t *block) {
   int64_t rows = p->is_shallow ? p->mc : p->bm;
   const ix_poly_t *tile_dims[2] = {ix_const(pool, rows),
                                    ix_const(pool, p->nc + TILE_LANES)};
-  p->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
-                         panel_dims);
+  if (p->packed == NULL) {
+    p->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
+                           panel_dims);
+  }
   p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
   if (p->is_direct && p->is_shallow) return;
   p->tile = tile_alloc(t, block, "tile", p->type, KIR_LOCAL, 2, tile_dims);
@@ -289,7 +290,7 @@ static void build(product_t *p) {
                                  tile_int(t, 0), tile_dim(t, p->k.extent),
                                  p->kc, &p->kb);
   p->kh = part_of(p, depth, "kh", p->kb, p->k.extent, p->kc);
-  contraction_pack_b(p, depth);
+  if (p->packed == NULL) contraction_pack_b(p, depth);
   kir_block_t *rows = each_rows(p, depth, bh);
   contraction_copy_a(p, rows);
   kir_expr_t *panel;
@@ -322,6 +323,9 @@ static void describe(product_t *p) {
               (long long)p->bm, (long long)p->nc, (long long)p->mc,
               (long long)p->kc, (long long)p->mr, (long long)p->nr,
               t->target->name);
+  }
+  if (p->packed != NULL) {
+    tile_note(t, "weights come as panels, in the order of use");
   }
   tile_note(t, "each sum adds its products left to right, with one rounding");
 }
@@ -357,6 +361,7 @@ bool tile_lower_contraction(tile_t *t) {
     contraction_build_simt(&p);
     return true;
   }
+  p.packed = contraction_find_panels(&p);
   contraction_choose_sizes(&p);
   describe(&p);
   if (p.is_thin) contraction_build_thin(&p);

@@ -166,7 +166,8 @@ static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
     tile_lower_update(t, nodes[0]);
   } else if (nodes[0]->kind == TIR_TOPK) {
     tile_lower_topk(t, nodes[0]);
-  } else if (!tile_lower_map(t) && !tile_lower_contraction(t)) {
+  } else if (!tile_lower_panels(t) && !tile_lower_map(t) &&
+             !tile_lower_contraction(t)) {
     plan_homes(b, t);
     tile_lower_nest(t, group_prefix(nodes, count));
   }

@@ -25,6 +25,9 @@ typedef struct hal_arg {
   bool is_value;        /* rank 0, by value: `number`; data is not used */
   bool is_read_only;    /* refused for inout and out */
   bool is_checked;      /* integers are known to be in range (R04) */
+  /* not 0: the contents at this address stay what they were whenever it was
+   * given with this number before */
+  uint64_t constant;
   plan_number_t number;
   tdsl_dtype_t dtype;
   uint32_t rank;

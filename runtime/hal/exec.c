@@ -40,6 +40,11 @@ struct hal_exec {
   size_t *launch_sizes;
   int64_t *launch_scalars;
   hal_trace_t *trace;       /* of this run, or NULL */
+  /* What launches to be made once have left in the arena, made of these
+   * contents, between these addresses; see is_kept. */
+  bool has_kept;
+  uint64_t *kept_constants; /* by slot */
+  void **kept_places;       /* by buffer */
   /* The last run: what it was made of, and its steps as one graph once they
    * were run again with the same. */
   bool has_last;
@@ -71,6 +76,8 @@ hal_exec_t *hal_exec_create(td_task_t *task, td_arena_t *arena,
   x->sizes = TD_NEW_ARRAY(arena, size_t, e->buffer_count + 1);
   x->ends = TD_NEW_ARRAY(arena, uint64_t, e->buffer_count + 1);
   x->limits = TD_NEW_ARRAY(arena, int64_t, e->step_count + 1);
+  x->kept_constants = TD_NEW_ARRAY(arena, uint64_t, e->slot_count + 1);
+  x->kept_places = TD_NEW_ARRAY(arena, void *, e->buffer_count + 1);
   x->last_vars = TD_NEW_ARRAY(arena, int64_t, e->dim_count + 1);
   x->last_places = TD_NEW_ARRAY(arena, void *, e->buffer_count + 1);
   x->last_sizes = TD_NEW_ARRAY(arena, size_t, e->buffer_count + 1);
@@ -119,6 +126,7 @@ static void grow(hal_exec_t *x, td_task_t *task, block_t *block, size_t bytes,
   if (block->data != NULL && block->bytes >= bytes) return;
   const hal_vtable_t *v = x->device->vtable;
   if (block->data != NULL) v->free(x->device, block->data);
+  x->has_kept = false; /* another block may come to lie where it was */
   block->bytes = 0;
   block->data = v->alloc(x->device, bytes == 0 ? LINE : bytes);
   if (block->data == NULL) {
@@ -336,6 +344,10 @@ static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
     x->stats.skipped++;
     return true;
   }
+  if (s->is_once && x->has_kept) {
+    for (uint32_t i = 0; i < s->buffer_count; i++) touch(x, s->buffers[i]);
+    return true;
+  }
   for (uint32_t i = 0; i < s->buffer_count; i++) {
     x->launch_places[i] = x->places[s->buffers[i]];
     x->launch_sizes[i] = x->sizes[s->buffers[i]];
@@ -528,6 +540,39 @@ static void predict_memory(hal_exec_t *x, td_task_t *task) {
                   &machine, &x->last_memory);
 }
 
+/* ---- what is made once --------------------------------------------------- */
+
+/* Whether what the last run made of weights is still there: of contents that
+ * have not changed, at addresses that have not moved. */
+static bool is_kept(const hal_exec_t *x) {
+  const plan_entry_t *e = x->entry;
+  bool has_any = false;
+  if (!x->has_kept) return false;
+  for (uint32_t i = 0; i < e->step_count; i++) {
+    const plan_step_t *s = &e->steps[i];
+    if (!s->is_once) continue;
+    has_any = true;
+    for (uint32_t k = 0; k < s->buffer_count; k++) {
+      uint32_t b = s->buffers[k];
+      if (x->kept_places[b] != x->places[b]) return false;
+      if (e->buffers[b].place != PLAN_AT_SLOT) continue;
+      uint64_t now = x->binding.args[e->buffers[b].slot].constant;
+      if (now == 0 || now != x->kept_constants[e->buffers[b].slot]) {
+        return false;
+      }
+    }
+  }
+  return has_any;
+}
+
+static void keep(hal_exec_t *x) {
+  const plan_entry_t *e = x->entry;
+  for (uint32_t s = 0; s < e->slot_count; s++) {
+    x->kept_constants[s] = x->binding.args[s].constant;
+  }
+  memcpy(x->kept_places, x->places, e->buffer_count * sizeof *x->places);
+}
+
 /* ---- the same once more -------------------------------------------------- */
 
 /* Nothing in between looks at what the device has made. */
@@ -639,8 +684,11 @@ bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
   if (!place_buffers(x, task, o.poison)) return false;
   count_memory(x);
   uint64_t start = td_os_now_ns();
+  x->has_kept = !o.poison && is_kept(x);
   bool ok = run_again(x, task, &o);
   ok = wait(x, task) && ok;
+  x->has_kept = ok;
+  if (ok) keep(x);
   x->stats.seconds = since(start);
   const hal_vtable_t *v = x->device->vtable;
   if (v->peak_bytes != NULL) x->stats.peak_bytes = v->peak_bytes(x->device);

@@ -180,7 +180,10 @@ typedef enum plan_step_kind {
   PLAN_STEP_COUNT
 } plan_step_kind_t;
 
-/* LAUNCH  kernel on buffers[], scalars[] (expressions over entry vars)
+/* LAUNCH  kernel on buffers[], scalars[] (expressions over entry vars).
+ *         is_once: it reads weights and what such launches wrote, and nobody
+ *         else ever uses the arena where it writes. While the weights stay
+ *         and the arena too, a run need not repeat it.
  * COPY    buffers[0] (destination) from buffers[1]; equal bytes
  * FILL    buffers[0] with zero bytes
  * LOOP    var runs lo .. hi - 1 over the steps up to `other` (its END); a
@@ -191,6 +194,7 @@ typedef enum plan_step_kind {
 typedef struct plan_step {
   plan_step_kind_t kind;
   uint32_t kernel;
+  bool is_once;
   uint32_t buffer_count;
   uint32_t *buffers;
   uint32_t scalar_count;

@@ -192,7 +192,10 @@ static plan_step_kind_t expect_kind(plan_parser_t *p) {
 static void parse_step(plan_parser_t *p, plan_step_t *s) {
   s->kind = expect_kind(p);
   s->lo_buffer = s->hi_buffer = -1;
-  if (s->kind == PLAN_STEP_LAUNCH) s->kernel = plan_expect_index(p);
+  if (s->kind == PLAN_STEP_LAUNCH) {
+    s->is_once = plan_take(p, "once");
+    s->kernel = plan_expect_index(p);
+  }
   if (s->kind == PLAN_STEP_LOOP) {
     s->var = expect_var(p);
     plan_expect(p, "in");

@@ -382,7 +382,9 @@ static void put_step(printer_t *p, const plan_entry_t *e,
   } else {
     td_buf_puts(p->out, words[s->kind]);
   }
-  if (s->kind == PLAN_STEP_LAUNCH) td_buf_printf(p->out, " %u", s->kernel);
+  if (s->kind == PLAN_STEP_LAUNCH) {
+    td_buf_printf(p->out, s->is_once ? " once %u" : " %u", s->kernel);
+  }
   if (s->kind == PLAN_STEP_LOOP) {
     td_buf_printf(p->out, " %s in ",
                   plan_var_name(e->vars, e->var_count, s->var, storage));

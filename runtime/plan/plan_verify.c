@@ -211,6 +211,7 @@ typedef struct walk {
   bool *is_open;                /* by var */
   TD_VEC(uint32_t) loops;       /* open ones */
   bool *is_written;             /* by buffer */
+  bool *is_once;                /* by buffer: a launch to be made once did */
   TD_VEC(bool *) saved;         /* is_written at each open loop's head */
 } walk_t;
 
@@ -228,7 +229,30 @@ static void note_write(verifier_t *v, walk_t *w, uint32_t buffer,
       v->entry->slots[b->slot].kind == PLAN_IN) {
     fail(v, "step %u writes the argument %s", at, b->name);
   }
+  if (w->is_once[buffer]) fail(v, "step %u writes %s again", at, b->name);
   w->is_written[buffer] = true;
+}
+
+/* What is made once is made of weights, by this step alone. */
+static void check_once(verifier_t *v, const walk_t *w, uint32_t at) {
+  const plan_entry_t *e = v->entry;
+  const plan_step_t *s = &e->steps[at];
+  const plan_kernel_t *k = &v->plan->kernels[s->kernel];
+  bool ok = s->scalar_count == 0 && w->loops.length == 0;
+  for (uint32_t i = 0; i < s->buffer_count; i++) {
+    uint32_t b = s->buffers[i];
+    const plan_buffer_t *buffer = &e->buffers[b];
+    if (k->is_written[i]) {
+      ok &= !k->is_read[i] && buffer->place == PLAN_AT_ARENA &&
+            !w->is_written[b];
+    } else if (buffer->place == PLAN_AT_SLOT) {
+      const plan_slot_t *slot = &e->slots[buffer->slot];
+      ok &= slot->is_weight && slot->kind == PLAN_IN;
+    } else {
+      ok &= w->is_once[b];
+    }
+  }
+  if (!ok) fail(v, "step %u is no launch to be made once", at);
 }
 
 static void check_launch(verifier_t *v, walk_t *w, uint32_t at) {
@@ -253,8 +277,11 @@ static void check_launch(verifier_t *v, walk_t *w, uint32_t at) {
       }
     }
   }
+  if (s->is_once) check_once(v, w, at);
   for (uint32_t i = 0; i < s->buffer_count; i++) {
-    if (k->is_written[i]) note_write(v, w, s->buffers[i], at);
+    if (!k->is_written[i]) continue;
+    note_write(v, w, s->buffers[i], at);
+    w->is_once[s->buffers[i]] |= s->is_once;
   }
 }
 
@@ -370,6 +397,7 @@ static void check_steps(verifier_t *v) {
   walk_t w = {0};
   w.is_open = TD_NEW_ARRAY(&v->scratch, bool, e->var_count + 1);
   w.is_written = TD_NEW_ARRAY(&v->scratch, bool, e->buffer_count + 1);
+  w.is_once = TD_NEW_ARRAY(&v->scratch, bool, e->buffer_count + 1);
   for (uint32_t s = 0; s < e->slot_count; s++) {
     if (e->slots[s].kind != PLAN_OUT) w.is_written[e->slots[s].buffer] = true;
   }
@@ -419,6 +447,15 @@ static void find_lives(verifier_t *v) {
       bool inside = v->last[b] > head && v->first[b] < end;
       if (inside && before && v->last[b] < end) v->last[b] = end;
       if (inside && after && v->first[b] > head) v->first[b] = head;
+    }
+  }
+  for (uint32_t i = 0; i < e->step_count; i++) {
+    const plan_step_t *s = &e->steps[i];
+    const plan_kernel_t *k = &v->plan->kernels[s->kernel];
+    for (uint32_t n = 0; s->is_once && n < s->buffer_count; n++) {
+      if (!k->is_written[n]) continue;
+      v->first[s->buffers[n]] = 0;
+      v->last[s->buffers[n]] = e->step_count - 1;
     }
   }
   for (uint32_t b = 0; b < e->buffer_count; b++) {

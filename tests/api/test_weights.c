@@ -235,6 +235,74 @@ static void the_file_decides_dims(void **state) {
   close_job(&job);
 }
 
+enum { ROWS = 20, COLUMNS = 70, DEPTH = 66 };
+
+/* y = x w^T, in whole numbers that f32 holds. */
+static void check_product(job_t *job, const float *x, const float *w) {
+  uint32_t y = job->entry->slot_count - 1;
+  must(tdsl_run_execute(job->run, &job->error), job->error);
+  for (int m = 0; m < ROWS; m++) {
+    for (int n = 0; n < COLUMNS; n++) {
+      double want = 0;
+      for (int k = 0; k < DEPTH; k++) {
+        want += (double)x[m * DEPTH + k] * (double)w[n * DEPTH + k];
+      }
+      assert_true(result(job, y, (uint64_t)(m * COLUMNS + n)) == want);
+    }
+  }
+}
+
+static uint32_t launches(const job_t *job) {
+  tdsl_run_stats_t stats = {.struct_bytes = sizeof stats};
+  assert_int_equal(tdsl_run_get_stats(job->run, &stats), TDSL_STATUS_OK);
+  return stats.launch_count;
+}
+
+/* Weights that are bound are laid out for the product once; what the caller
+ * gives in their place may change from run to run. */
+static void panels_follow_their_weights(void **state) {
+  static const char linear[] =
+      "dim M = 20, N = 70, K = 66\n"
+      "struct L { w: f32[N, K] from \"w\" }\n"
+      "export fn f(l: L, x: f32[M, K]) -> y: f32[M, N] {\n"
+      "  y[m, n] = sum[k] x[m, k] * l.w[n, k]\n"
+      "}\n";
+  static const row_t rows[] = {{"w", "F32", "[70,66]", 4620, 4, 1}};
+  static const char *const devices[] = {"interp:kir", "cpu"};
+  static _Alignas(16) float x[ROWS * DEPTH], w[COLUMNS * DEPTH];
+  (void)state;
+  write_file(rows, 1);
+  for (int d = 0; d < 2; d++) {
+    job_t job;
+    open_job(&job, linear, devices[d]);
+    must(bind(&job, 1, 0), job.error);
+    tdsl_tensor_desc_t desc = {TDSL_DTYPE_F32, 2, {ROWS, DEPTH}};
+    tdsl_buffer_t *in, *own;
+    must(tdsl_buffer_wrap(job.context, &desc, x, sizeof x, &in, &job.error),
+         job.error);
+    must(tdsl_run_set_buffer(job.run, 1, in, &job.error), job.error);
+    for (int i = 0; i < COLUMNS * DEPTH; i++) w[i] = (float)(i + 1);
+    for (int i = 0; i < ROWS * DEPTH; i++) x[i] = (float)(i % 5);
+    check_product(&job, x, w);
+    assert_int_equal(launches(&job), 2);
+    for (int i = 0; i < ROWS * DEPTH; i++) x[i] = (float)(i % 7);
+    check_product(&job, x, w);
+    assert_int_equal(launches(&job), 1);
+    desc = (tdsl_tensor_desc_t){TDSL_DTYPE_F32, 2, {COLUMNS, DEPTH}};
+    must(tdsl_buffer_wrap(job.context, &desc, w, sizeof w, &own, &job.error),
+         job.error);
+    must(tdsl_run_set_buffer(job.run, 0, own, &job.error), job.error);
+    for (int round = 2; round < 4; round++) {
+      for (int i = 0; i < COLUMNS * DEPTH; i++) w[i] = (float)(i % round);
+      check_product(&job, x, w);
+      assert_int_equal(launches(&job), 2);
+    }
+    tdsl_buffer_release(own);
+    tdsl_buffer_release(in);
+    close_job(&job);
+  }
+}
+
 /* A variant computes the same bits. */
 static void variants_agree(void **state) {
   static const char rows[] =
@@ -305,6 +373,7 @@ int main(void) {
       cmocka_unit_test(faults_are_named),
       cmocka_unit_test(leftovers_are_counted),
       cmocka_unit_test(the_file_decides_dims),
+      cmocka_unit_test(panels_follow_their_weights),
       cmocka_unit_test(variants_agree),
   };
   return cmocka_run_group_tests_name("weights", tests, NULL, tear_down);

@@ -3,7 +3,9 @@ are computed with it, on every CPU target, with each number of threads, and
 those of the interpreter, which adds from left to right (docs/language.md
 9.4)."""
 import json
+import math
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -42,10 +44,70 @@ def program():
     return "\n".join(lines + ["  " + b for b in body] + ["}", ""])
 
 
-def run(path, device, **env):
+# Weights from a file, which products read as panels: name, dtype, shape.
+WEIGHTS = [("a", "F32", (70, 66)), ("b", "F16", (80, 96)),
+           ("c", "BF16", (3, 30, 64)), ("d", "I8", (70, 100)),
+           ("e", "F32", (64, 100)), ("f", "F64", (65, 67)),
+           ("g.0", "F32", (64, 64)), ("g.1", "F32", (64, 64))]
+PANELS = """
+struct Layer { w: f32[64, 64] from "" }
+struct Net {
+  a: f32[70, 66] from "a"
+  b: f16[80, 96] from "b"
+  c: bf16[3, 30, 64] from "c"
+  d: i8[70, 100] from "d"
+  e: f32[64, 100] from "e"
+  f: f64[65, 67] from "f"
+  g: [2] Layer from "g.{}"
+}
+dyn T <= 300
+export fn panels(p: Net, x: f32[40, 100], t: f32[T, 66], u: f64[20, 67]) ->
+    (a: f32[T, 70], b: f32[40, 80], c: f32[40, 3, 30], d: f32[5, 70],
+     d1: f32[1, 70], e: f32[40, 100], f: f64[20, 65], g: f32[40, 64]) {
+  a[m, n] = sum[k] t[m, k] * p.a[n, k]
+  b[m, n] = sum[k in 96] x[m, k] * f32(p.b[n, k])
+  c[m, h, i] = sum[k in 64] x[m, k] * f32(p.c[h, i, k])
+  d[m in 5, n] = sum[k] x[m, k] * f32(p.d[n, k])
+  d1[m in 1, n] = sum[k] x[m + 2, k] * f32(p.d[n, k])
+  e[m, n] = max(sum[k in 64] x[m, k] * p.e[k, n], 0)
+  f[m, n] = sum[k] u[m, k] * p.f[n, k]
+  var s[m in 40, n in 64] = x[m, n]
+  for l in 2 {
+    y[m in 40, n in 64] = sum[k in 64] s[m, k] * p.g[l].w[n, k]
+    s[m, n] := y[m, n] * 0.25
+  }
+  g = s
+}
+"""
+
+
+def write_weights(path):
+    head, data = {}, b""
+    for name, dtype, shape in WEIGHTS:
+        count = math.prod(shape)
+        ints = [(i * 7919 + len(data)) % 251 - 125 for i in range(count)]
+        if dtype == "I8":
+            raw = struct.pack("%db" % count, *ints)
+        elif dtype == "BF16":
+            raw = b"".join(struct.pack("<f", i / 128.0)[2:] for i in ints)
+        else:
+            code = {"F32": "f", "F16": "e", "F64": "d"}[dtype]
+            raw = struct.pack("<%d%s" % (count, code),
+                              *(i / 128.0 for i in ints))
+        head[name] = {"dtype": dtype, "shape": list(shape),
+                      "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def run(path, device, *more, **env):
     out = path + ".json"
     subprocess.run([TDSLC, "run", path, "--device", device, "--in",
-                    "*=random:3", "--dim", "J=91", "--out", out, "-q"],
+                    "*=random:3", "--dim", more[0] if more else "J=91",
+                    "--out", out, "-q"] + list(more[1:]),
                    check=True, env=dict(os.environ, **env))
     with open(out) as f:
         got = json.load(f)
@@ -88,6 +150,21 @@ def main():
         for device, env in runs:
             wrong = differing(run(path, device, **env), want)
             failed += say("%s%s" % (device, ".one" if env else ""),
+                          not wrong, "other bits: %s" % " ".join(wrong))
+        path = os.path.join(folder, "panels.tdsl")
+        file = os.path.join(folder, "panels.safetensors")
+        write_weights(file)
+        with open(path, "w") as f:
+            f.write(PANELS)
+        more = ("T=57", "--weights", file)
+        want = run(path, "interp", *more)
+        plan = subprocess.run([TDSLC, "dump", "plan", path, "--weights", file],
+                              check=True, stdout=subprocess.PIPE, text=True)
+        made = plan.stdout.count("launch once")
+        failed += say("panels.once", made == 7, "%d of 7" % made)
+        for device, env in runs:
+            wrong = differing(run(path, device, *more, **env), want)
+            failed += say("panels.%s%s" % (device, ".one" if env else ""),
                           not wrong, "other bits: %s" % " ".join(wrong))
     return failed
 

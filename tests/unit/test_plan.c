@@ -126,6 +126,18 @@ TASK_TEST(round_trip) {
   assert_true(ok);
 }
 
+TASK_TEST(once_is_text) {
+  UNUSED_ARG;
+  plan_t *plan = base_plan(task);
+  plan->entries[0].steps[7].is_once = true;
+  const char *text = print(task, plan);
+  assert_non_null(strstr(text, "\n  launch once 2 (4, 8)\n"));
+  plan_t *again = parse(task, text, strlen(text));
+  assert_non_null(again);
+  assert_true(again->entries[0].steps[7].is_once);
+  assert_false(again->entries[0].steps[0].is_once);
+}
+
 /* Without payloads it keeps their sizes and hashes. */
 TASK_TEST(round_trip_without_payload) {
   UNUSED_ARG;
@@ -388,10 +400,22 @@ static void module_number(td_task_t *task, plan_t *p) {
   p->kernels[1].module = 1;
 }
 
+static void once_of_argument(td_task_t *task, plan_t *p) {
+  (void)task;
+  p->entries[0].steps[0].is_once = true;
+}
+static void once_of_weight(td_task_t *task, plan_t *p) {
+  (void)task; /* rightly, but what it makes has to live throughout */
+  p->entries[0].steps[7].is_once = true;
+  p->entries[0].steps[7].buffers[0] = 2;
+}
+
 static const struct {
   mutate_t mutate;
   const char *message; /* part of it */
 } mutants[] = {
+    {once_of_argument, "step 0 is no launch to be made once"},
+    {once_of_weight, "ok lives from step 0 to 8, not from 7 to 8"},
     {overlap, "share memory"},
     {partial_overlap, "share memory"},
     {misaligned, "t is at offset 32"},
@@ -542,6 +566,7 @@ TASK_TEST(memory) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trip),
+      cmocka_unit_test(once_is_text),
       cmocka_unit_test(round_trip_without_payload),
       cmocka_unit_test(bad_hash_without_payload),
       cmocka_unit_test(expressions),

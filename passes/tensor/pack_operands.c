@@ -1,0 +1,325 @@
+/* pack_operands.c
+ *
+ * Does: gives a product the weights it reads as panels, in the order in which
+ *   its inner loop takes them: a map makes panels[.., p, k, j] of
+ *   w[.., p * nr + j, k], and the product reads the panels.  The run time
+ *   makes them once for weights that stay (runtime/hal/exec.c).
+ * Needs: find-cascades is done; targets without warps.
+ * Guarantees: a value with `panel` set has rows of as many columns, and is
+ *   computed from weights alone, by a node of the function's own block.
+ * Class: bitwise.
+ * Ends because: one pass over the nodes.
+ * Ledgers: bandwidth and compute of each run, against the weights' bytes. */
+#include "passes/tensor/price.h"
+
+#include "passes/tensor/group_kernels.h"
+#include "runtime/base/num.h"
+
+enum { LEAST_ROWS = 17, LEAST_DEPTH = 64, LEAST_COLUMNS = 64 };
+
+typedef struct packed {
+  const tir_value_t *from;
+  uint32_t k_dim, n_count, n_dims[IX_MAX_RANK];
+  tir_value_t *panels;
+} packed_t;
+
+typedef struct pack {
+  pass_state_t *state;
+  tir_module_t *module;
+  tir_func_t *func;
+  const ir_target_t *target;
+  td_arena_t scratch;
+  TD_VEC(packed_t) packed;   /* of this function */
+  TD_VEC(tir_node_t *) maps; /* to be put in front */
+} pack_t;
+
+/* ---- what is read -------------------------------------------------------- */
+
+static bool is_weight(const pack_t *s, const tir_value_t *v) {
+  for (uint32_t i = 0; i < s->func->slot_count; i++) {
+    const tir_slot_t *slot = &s->func->slots[i];
+    if (slot->value == v) return slot->is_weight && slot->kind == TIR_IN;
+  }
+  return false;
+}
+
+static const tir_expr_t *load_of(const tir_expr_t *e) {
+  while (e->op == TIR_X_CAST) e = e->args[0];
+  return e->op == TIR_X_LOAD ? e : NULL;
+}
+
+static bool mentions_any(pack_t *s, tir_expr_t *e, const tir_node_t *n,
+                         uint32_t from) {
+  for (uint32_t i = from; i < n->index_count; i++) {
+    if (tir_mentions_index(&s->scratch, e, n->indices[i])) return true;
+  }
+  return false;
+}
+
+static const ix_poly_t *number(pack_t *s, int64_t v) {
+  return ix_const(s->module->pool, v);
+}
+
+/* Subscripts are the one reduction index, the columns, each once and as they
+ * are, and what has to do with neither. */
+static bool sort_subscripts(pack_t *s, const tir_node_t *n, tir_expr_t *rows,
+                            const tir_expr_t *load, packed_t *out) {
+  uint32_t par = tensor_parallel(n);
+  const tir_index_t *depth = n->indices[par];
+  uint32_t columns = 0;
+  bool has_depth = false;
+  for (uint32_t i = 0; i < par; i++) {
+    columns += tir_mentions_index(&s->scratch, (tir_expr_t *)(uintptr_t)load,
+                                  n->indices[i]) &&
+               !tir_mentions_index(&s->scratch, rows, n->indices[i]);
+  }
+  for (uint32_t d = 0; d < load->arg_count; d++) {
+    tir_expr_t *sub = load->args[d];
+    const tir_index_t *index = sub->op == TIR_X_INDEX ? sub->u.index : NULL;
+    if (index != NULL && index == depth) {
+      if (has_depth) return false;
+      has_depth = true;
+      out->k_dim = d;
+    } else if (index != NULL &&
+               !tir_mentions_index(&s->scratch, rows, index)) {
+      if (out->n_count > 0) {
+        const tir_expr_t *before =
+            load->args[out->n_dims[out->n_count - 1]];
+        uint32_t a = 0, b = 0;
+        while (n->indices[a] != before->u.index) a++;
+        while (n->indices[b] != index) b++;
+        if (a >= b) return false; /* not in the order of the output */
+      }
+      out->n_dims[out->n_count++] = d;
+    } else if (mentions_any(s, sub, n, par)) {
+      return false;
+    } else {
+      for (uint32_t i = 0; i < par; i++) {
+        if (tir_mentions_index(&s->scratch, sub, n->indices[i]) &&
+            !tir_mentions_index(&s->scratch, rows, n->indices[i])) {
+          return false;
+        }
+      }
+    }
+  }
+  return has_depth && out->n_count == columns && columns > 0;
+}
+
+/* ---- panels -------------------------------------------------------------- */
+
+static bool is_column(const packed_t *p, uint32_t d) {
+  for (uint32_t i = 0; i < p->n_count; i++) {
+    if (p->n_dims[i] == d) return true;
+  }
+  return false;
+}
+
+static tir_expr_t *binary(pack_t *s, tir_x_t op, tir_expr_t *a,
+                          tir_expr_t *b) {
+  return tir_op(s->module->arena, op, TDSL_DTYPE_I64, 2,
+                (tir_expr_t *[]){a, b});
+}
+
+static tir_expr_t *integer(pack_t *s, int64_t v) {
+  return tir_const_i(s->module->arena, TDSL_DTYPE_I64, v);
+}
+
+/* Sizes of the dims of columns, and their product; 0: not known. */
+static int64_t column_count(const packed_t *p) {
+  int64_t all = 1, n;
+  for (uint32_t i = 0; i < p->n_count; i++) {
+    if (!ix_is_const(p->from->dims[p->n_dims[i]], &n) || n <= 0) return 0;
+    if (__builtin_mul_overflow(all, n, &all)) return 0;
+  }
+  return all;
+}
+
+static void make_panels(pack_t *s, packed_t *p, int64_t columns, int64_t nr,
+                        td_loc_t loc) {
+  td_arena_t *arena = s->module->arena;
+  const tir_value_t *v = p->from;
+  const ix_poly_t *dims[IX_MAX_RANK];
+  tir_expr_t *subs[IX_MAX_RANK];
+  uint32_t rank = 0, leads = v->rank - p->n_count - 1;
+  tir_node_t *n = tir_node_create(arena, TIR_MAP, 1);
+  n->index_count = leads + 3;
+  n->indices = TD_NEW_ARRAY(arena, tir_index_t *, n->index_count);
+  for (uint32_t d = 0; d < v->rank; d++) {
+    if (d == p->k_dim || is_column(p, d)) continue;
+    n->indices[rank] = tir_index_create(s->module, "l", v->dims[d], false);
+    subs[d] = tir_index_ref(arena, n->indices[rank]);
+    dims[rank++] = v->dims[d];
+  }
+  static const char *const names[3] = {"p", "k", "j"};
+  const ix_poly_t *last[3] = {number(s, (columns + nr - 1) / nr),
+                              v->dims[p->k_dim], number(s, nr)};
+  tir_expr_t *index[3];
+  for (int i = 0; i < 3; i++) {
+    n->indices[rank] = tir_index_create(s->module, names[i], last[i], false);
+    index[i] = tir_index_ref(arena, n->indices[rank]);
+    dims[rank++] = last[i];
+  }
+  subs[p->k_dim] = index[1];
+  tir_expr_t *flat = binary(s, TIR_X_ADD,
+                            binary(s, TIR_X_MUL, index[0], integer(s, nr)),
+                            index[2]);
+  /* past the end the last column again */
+  if (columns % nr != 0) {
+    flat = binary(s, TIR_X_MIN, flat, integer(s, columns - 1));
+  }
+  for (uint32_t i = p->n_count; i > 0; i--) {
+    uint32_t d = p->n_dims[i - 1];
+    int64_t size = 1;
+    (void)ix_is_const(v->dims[d], &size);
+    subs[d] = i == 1 ? flat : binary(s, TIR_X_MOD, flat, integer(s, size));
+    flat = binary(s, TIR_X_DIV, flat, integer(s, size));
+  }
+  n->body = tir_load(arena, v, v->rank, subs);
+  n->loc = n->body->loc = loc;
+  const char *name = td_arena_printf(arena, "%s_panels", v->name);
+  p->panels = tir_value_create(arena, name, v->dtype, rank, dims);
+  p->panels->def = n;
+  p->panels->loc = loc;
+  p->panels->panel = (uint32_t)nr;
+  n->outs[0] = p->panels;
+  td_vec_push(arena, &s->maps, n);
+}
+
+/* Panels of the same kind that another product uses, or new ones. */
+static tir_value_t *panels_for(pack_t *s, packed_t *p, int64_t columns,
+                               int64_t nr, td_loc_t loc) {
+  for (size_t i = 0; i < s->packed.length; i++) {
+    const packed_t *old = &s->packed.data[i];
+    if (old->from == p->from && old->k_dim == p->k_dim &&
+        old->n_count == p->n_count && old->panels->panel == nr &&
+        memcmp(old->n_dims, p->n_dims, p->n_count * sizeof *p->n_dims) == 0) {
+      return old->panels;
+    }
+  }
+  make_panels(s, p, columns, nr, loc);
+  td_vec_push(&s->scratch, &s->packed, *p);
+  return p->panels;
+}
+
+/* ---- products ------------------------------------------------------------ */
+
+typedef struct swap {
+  const tir_expr_t *load;
+  tir_expr_t *by;
+} swap_t;
+
+static tir_expr_t *swap_load(void *user, tir_expr_t *e) {
+  const swap_t *w = user;
+  bool is_it = e->op == TIR_X_LOAD && e->u.value == w->load->u.value;
+  return is_it ? w->by : e;
+}
+
+static tir_expr_t *read_panels(pack_t *s, const tir_node_t *n,
+                               const tir_expr_t *load, const packed_t *p,
+                               tir_value_t *panels) {
+  td_arena_t *arena = s->module->arena;
+  tir_expr_t *subs[IX_MAX_RANK], *flat = NULL;
+  uint32_t rank = 0;
+  for (uint32_t d = 0; d < load->arg_count; d++) {
+    if (is_column(p, d)) {
+      int64_t size = 1;
+      (void)ix_is_const(p->from->dims[d], &size);
+      flat = flat == NULL
+                 ? load->args[d]
+                 : binary(s, TIR_X_ADD,
+                          binary(s, TIR_X_MUL, flat, integer(s, size)),
+                          load->args[d]);
+    } else if (d != p->k_dim) {
+      subs[rank++] = load->args[d];
+    }
+  }
+  subs[rank++] = binary(s, TIR_X_DIV, flat, integer(s, panels->panel));
+  subs[rank++] = tir_index_ref(arena, n->indices[tensor_parallel(n)]);
+  subs[rank++] = binary(s, TIR_X_MOD, flat, integer(s, panels->panel));
+  tir_expr_t *out = tir_load(arena, panels, rank, subs);
+  out->loc = load->loc;
+  return out;
+}
+
+/* Few rows of floats are read well as they lie. */
+static bool has_work(const tir_node_t *n, const tir_value_t *v,
+                     int64_t columns, int64_t depth) {
+  double rows = tensor_tuples(n) / ((double)columns * (double)depth);
+  return rows >= (double)LEAST_ROWS || !td_dtype_is_float(v->dtype);
+}
+
+static void try_product(pack_t *s, tir_node_t *n) {
+  uint32_t par = tensor_parallel(n);
+  if (!group_is_contraction(n) || n->cascade != 0 || n->guard != NULL ||
+      n->index_count != par + 1) {
+    return;
+  }
+  const tir_index_t *last = n->indices[par - 1];
+  bool in[2];
+  for (int i = 0; i < 2; i++) {
+    in[i] = tir_mentions_index(&s->scratch, n->body->args[i], last);
+  }
+  if (in[0] == in[1]) return;
+  int b = in[1] ? 1 : 0;
+  const tir_expr_t *load = load_of(n->body->args[b]);
+  if (load == NULL || !is_weight(s, load->u.value)) return;
+  packed_t p = {.from = load->u.value};
+  if (!sort_subscripts(s, n, n->body->args[1 - b], load, &p)) return;
+  int64_t columns = column_count(&p), depth, lead;
+  for (uint32_t i = 0; i < p.n_count; i++) {
+    const tir_expr_t *sub = load->args[p.n_dims[i]];
+    if (sub->u.index->extent != p.from->dims[p.n_dims[i]]) return;
+  }
+  for (uint32_t d = 0; d < p.from->rank; d++) {
+    if (!ix_is_const(p.from->dims[d], &lead)) return;
+  }
+  if (!ix_is_const(p.from->dims[p.k_dim], &depth) || depth < LEAST_DEPTH ||
+      columns < LEAST_COLUMNS || !has_work(n, p.from, columns, depth)) {
+    return;
+  }
+  int64_t nr = s->target->nr;
+  if (n->body->type == TDSL_DTYPE_F64) nr /= 2;
+  tir_value_t *panels = panels_for(s, &p, columns, nr, n->loc);
+  swap_t w = {load, read_panels(s, n, load, &p, panels)};
+  tir_expr_t *args[2] = {n->body->args[0], n->body->args[1]};
+  args[b] = tir_rewrite(s->module->arena, args[b], swap_load, &w);
+  td_loc_t loc = n->body->loc;
+  n->body = tir_op(s->module->arena, TIR_X_MUL, n->body->type, 2, args);
+  n->body->loc = loc;
+}
+
+static void each_node(void *user, tir_func_t *func, tir_block_t *block,
+                      tir_node_t *node) {
+  pack_t *s = user;
+  (void)block;
+  if (func == s->func && node->kind == TIR_MAP) try_product(s, node);
+}
+
+static void put_in_front(pack_t *s) {
+  tir_block_t all = {0};
+  td_arena_t *arena = s->module->arena;
+  for (size_t i = 0; i < s->maps.length; i++) {
+    td_vec_push(arena, &all, s->maps.data[i]);
+  }
+  for (size_t i = 0; i < s->func->nodes.length; i++) {
+    td_vec_push(arena, &all, s->func->nodes.data[i]);
+  }
+  s->func->nodes = all;
+  tir_renumber(s->func);
+}
+
+bool pass_pack_operands(pass_state_t *state, tir_module_t *module) {
+  bool has_changed = false;
+  const ir_target_t *target = tensor_target(state);
+  if (target->warp > 0) return false;
+  for (uint32_t f = 0; f < module->func_count; f++) {
+    pack_t s = {.state = state, .module = module,
+                .func = module->funcs[f], .target = target};
+    td_arena_init(&s.scratch, state->task);
+    tensor_each_node(module, each_node, &s);
+    if (s.maps.length > 0) put_in_front(&s);
+    has_changed |= s.maps.length > 0;
+    td_arena_free_all(&s.scratch);
+  }
+  return has_changed;
+}
