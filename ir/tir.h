@@ -179,10 +179,11 @@ struct tir_node {
    * part, and the output then counts for `transport` in place of `was`: how
    * the sum so far is seen from maxima that moved. NULL: as it is. Tiles are
    * maps and sums over rows and the index, which come last among the parallel
-   * indices: they need exist in parts only. What any of them computes is said
-   * by guard and body alone. */
+   * indices: they need exist in parts only. What is first is known before
+   * the first part, and the same in all. What any of them computes is said by
+   * guard and body alone. */
   uint32_t cascade;
-  bool is_tile;
+  bool is_tile, is_first;
   tir_value_t *was;
   tir_expr_t *transport;    /* over the parallel indices; reads outputs and
                                `was` of its cascade. Not one of tir_node_expr */

@@ -200,6 +200,8 @@ static void parse_flags(tir_parser_t *p, tir_node_t *node) {
       node->cascade = (uint32_t)cascade;
     } else if (tir_take_word(p, "tile")) {
       node->is_tile = true;
+    } else if (tir_take_word(p, "first")) {
+      node->is_first = true;
     } else if (tir_take_word(p, "was")) {
       parse_was(p, node);
     } else {

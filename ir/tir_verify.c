@@ -343,13 +343,17 @@ static void check_cascade(verifier_t *v, tir_node_t *node) {
   td_arena_t scratch;
   td_arena_init(&scratch, v->task);
   if (node->cascade == 0 &&
-      (node->was != NULL || node->transport != NULL || node->is_tile))
+      (node->was != NULL || node->transport != NULL || node->is_tile ||
+       node->is_first))
     fail(v, node->loc, "a transport or a tile stands outside of a cascade");
+  if (node->is_first && (node->is_tile || node->was != NULL))
+    fail(v, node->loc, "what is first is neither a tile nor a state");
   if (node->is_tile && node->was != NULL)
     fail(v, node->loc, "a tile has no state");
   if (node->is_tile && node->index_count == reduction_count(node))
     fail(v, node->loc, "a tile has no index of the cascade");
-  if (node->cascade != 0 && !node->is_tile && reduction_count(node) == 0)
+  bool is_state = node->cascade != 0 && !node->is_tile && !node->is_first;
+  if (is_state && reduction_count(node) == 0)
     fail(v, node->loc, "a state of a cascade is a reduction");
   if (node->was != NULL) {
     if (reduction_count(node) == 0)
@@ -362,7 +366,7 @@ static void check_cascade(verifier_t *v, tir_node_t *node) {
   if (is_after) tir_walk(&scratch, node->body, check_present, &t);
   if (is_after && node->guard != NULL)
     tir_walk(&scratch, node->guard, check_present, &t);
-  if (node->cascade != 0 && !node->is_tile)
+  if (is_state)
     td_map_put_u64(&v->states, key_of(node->outs[0]), node);
   if (node->transport != NULL && v->ok) {
     if (node->reduce != TIR_REDUCE_SUM || node->was == NULL)

@@ -126,8 +126,22 @@ bool cascade_add_exponents(cascade_region_t *r, cascade_member_t *m);
 void cascade_add_scales(cascade_region_t *r, const cascade_member_t *m);
 bool cascade_add_pivots(cascade_region_t *r, cascade_member_t *m);
 
+/* ---- cascade_price.c ---- */
+
+/* Whether a kernel can keep the state; whether one sweep is cheaper. */
+bool cascade_fits(const cascade_region_t *r);
+bool cascade_pays(cascade_region_t *r);
+
+/* ---- cascade_points.c: before regions are looked for ---- */
+
+/* A point x[n, y[n]] of a value that is swept becomes a sum over the axis
+ * that picks it; true if there was one. */
+bool cascade_name_points(pass_state_t *state, tir_module_t *module,
+                         tir_func_t *func);
+
 /* ---- cascade_tiles.c ---- */
 
-void cascade_adopt_tiles(pass_state_t *state, tir_func_t *func);
+void cascade_adopt_tiles(pass_state_t *state, tir_module_t *module,
+                         tir_func_t *func);
 
 #endif

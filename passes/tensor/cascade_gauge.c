@@ -6,6 +6,8 @@
  * 3. What is differenced and squared: a pivot, the mean of the live elements
  *    in a first box. It is known before the sweep, so nothing is transported,
  *    and rounding is amplified by at most 1 + N / (elements of the box). */
+#include <math.h>
+
 #include "passes/tensor/cascade.h"
 
 #include "passes/tensor/tensor.h"
@@ -126,7 +128,8 @@ static bool is_differenced(cascade_region_t *r, const cascade_member_t *m,
 }
 
 /* Mean of the live elements among the first CASCADE_PIVOT_BOX of each axis
- * index, 0 if there are none: known before the sweep. */
+ * index, known before the sweep; 0 if there are none, or if it is no finite
+ * number: what the text makes of such elements then comes out of the sums. */
 static tir_expr_t *add_pivot(cascade_region_t *r, const cascade_member_t *m,
                              tir_expr_t *leaf) {
   td_arena_t *arena = r->module->arena;
@@ -174,9 +177,16 @@ static tir_expr_t *add_pivot(cascade_region_t *r, const cascade_member_t *m,
   tir_expr_t *count = cascade_state_load(r, &shape, sums[1]->outs[0]);
   tir_expr_t *one = tir_const_f(arena, type, 1);
   count = tir_op(arena, TIR_X_MAX, type, 2, (tir_expr_t *[]){count, one});
-  mean->body = tir_op(
+  tir_expr_t *value = tir_op(
       arena, TIR_X_DIV, type, 2,
       (tir_expr_t *[]){cascade_state_load(r, &shape, sums[0]->outs[0]), count});
+  tir_expr_t *size = tir_op(arena, TIR_X_ABS, type, 1, &value);
+  tir_expr_t *limit = tir_const_f(arena, type, (double)INFINITY);
+  tir_expr_t *is_finite = tir_op(arena, TIR_X_LT, TDSL_DTYPE_BOOL, 2,
+                                 (tir_expr_t *[]){size, limit});
+  mean->body = tir_op(
+      arena, TIR_X_SELECT, type, 3,
+      (tir_expr_t *[]){is_finite, value, tir_const_f(arena, type, 0)});
   mean->loc = m->node->loc;
   mean->outs[0] = cascade_state_value(
       r, &shape,

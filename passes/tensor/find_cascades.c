@@ -18,8 +18,6 @@
 #include "passes/remark.h"
 #include "passes/tensor/tensor.h"
 
-enum { STATE_LIMIT = 1024 }; /* floats of a row */
-
 static uint64_t key_of(const void *p) {
   return (uint64_t)(uintptr_t)p;
 }
@@ -284,6 +282,8 @@ static void replace(finder_t *f, cascade_region_t *r) {
     td_vec_push(arena, &block, n);
   }
   for (uint32_t i = 0; i < r->pivot_count; i++) {
+    r->pivots[i]->cascade = f->next;
+    r->pivots[i]->is_first = true;
     td_vec_push(arena, &block, r->pivots[i]);
   }
   for (size_t i = 0; i < cascade.length; i++) {
@@ -473,65 +473,6 @@ static bool is_candidate(const finder_t *f, const tir_node_t *n) {
          td_map_get_u64(&f->broken, key_of(n)) == NULL;
 }
 
-typedef struct reads {
-  const cascade_region_t *r;
-  int depth; /* maps between the member and what is read */
-  bool has_contraction;
-} reads_t;
-
-/* Through maps: what they do to a sum does not matter. */
-static void note_contraction(void *user, tir_expr_t *e) {
-  reads_t *s = user;
-  if (e->op != TIR_X_LOAD || e->u.value->def == NULL) return;
-  const tir_node_t *def = e->u.value->def;
-  if (def->kind != TIR_MAP || s->has_contraction) return;
-  if (s->depth == 0 && !cascade_is_along(s->r, e)) return;
-  if (def->reduce == TIR_REDUCE_NONE && s->depth < 8) {
-    s->depth++;
-    tir_walk(s->r->scratch, def->body, note_contraction, s);
-    s->depth--;
-  }
-  if (def->reduce == TIR_REDUCE_SUM && def->is_fma &&
-      def->plan == TIR_PLAN_SERIAL) {
-    s->has_contraction = true;
-  }
-}
-
-/* Whether one kernel can keep the state: maxima, minima and sums of floats,
- * and as many of them as stay in the first cache. */
-static bool fits(const cascade_region_t *r) {
-  int64_t floats = 0;
-  if (r->axis_count != 1) return false;
-  for (uint32_t i = 0; i < r->component_count; i++) {
-    const cascade_component_t *c = r->components[i];
-    bool is_order = c->reduce == TIR_REDUCE_MAX || c->reduce == TIR_REDUCE_MIN;
-    int64_t lo, hi, size = 1;
-    if (!is_order && c->reduce != TIR_REDUCE_SUM) return false;
-    if (is_order && c->extra_count > 0) return false;
-    if (c->type != TDSL_DTYPE_F32 && c->type != TDSL_DTYPE_F64) return false;
-    for (uint32_t k = 0; k < c->extra_count; k++) {
-      if (!ix_interval(c->extras[k]->extent, &lo, &hi) ||
-          __builtin_mul_overflow(size, hi, &size)) {
-        return false;
-      }
-    }
-    if (__builtin_add_overflow(floats, size, &floats)) return false;
-  }
-  return floats <= STATE_LIMIT;
-}
-
-/* One sweep pays where weights are exponentials of what is itself a sum,
- * computed for each row: then scores never have to exist as a whole. A norm
- * in front of a product is left alone: its row is there anyway. By the form
- * of the bodies, so that no extent moves a bit. */
-static bool pays(const cascade_region_t *r) {
-  reads_t s = {r, 0, false};
-  for (uint32_t i = 0; i < r->member_count; i++) {
-    tir_walk(r->scratch, r->members[i].body, note_contraction, &s);
-  }
-  return s.has_contraction && r->kind == CASCADE_RUNNING;
-}
-
 /* Retries without the member at fault until the sink itself is at fault. */
 static bool try_sink(finder_t *f, tir_block_t *block, tir_node_t *sink,
                      size_t at) {
@@ -558,8 +499,8 @@ static bool try_sink(finder_t *f, tir_block_t *block, tir_node_t *sink,
                    r->members[i].node);
   }
   remark_escapes(f, r);
-  bool is_streamed = f->can_stream && fits(r) &&
-                     (f->state->options->all_cascades || pays(r));
+  bool is_streamed = f->can_stream && cascade_fits(r) &&
+                     (f->state->options->all_cascades || cascade_pays(r));
   remark_done(f, r, is_streamed);
   if (!is_streamed) return false;
   replace(f, r);
@@ -590,6 +531,9 @@ bool pass_find_cascades(pass_state_t *state, tir_module_t *module) {
     td_arena_init(&f.scratch, state->task);
     td_map_init(&f.broken, &f.scratch);
     td_map_init(&f.taken, &f.scratch);
+    if (f.can_stream && cascade_name_points(state, module, f.func)) {
+      f.has_changed = true;
+    }
     search_block(&f, &f.func->nodes);
     if (f.has_changed) tir_renumber(f.func);
     changed |= f.has_changed;
@@ -598,8 +542,9 @@ bool pass_find_cascades(pass_state_t *state, tir_module_t *module) {
   if (!changed) return false;
   (void)pass_eliminate_dead(state, module); /* readers that are gone */
   for (uint32_t i = 0; i < module->func_count; i++) {
-    cascade_adopt_tiles(state, module->funcs[i]);
+    cascade_adopt_tiles(state, module, module->funcs[i]);
     tir_renumber(module->funcs[i]);
   }
+  (void)pass_eliminate_dead(state, module); /* gathers that were followed */
   return true;
 }

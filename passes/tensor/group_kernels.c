@@ -142,7 +142,9 @@ static remark_code_t judge_join(td_arena_t *scratch, tir_node_t **nodes,
   nodes[count] = n; /* room was left */
   join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
   j.prefix = group_prefix(nodes, count + 1);
-  if (j.prefix == 0) return REMARK_CODE_FUSE_UNSPLITTABLE;
+  /* single numbers need no loops to share */
+  bool is_number = tensor_parallel(nodes[0]) == 0 && tensor_parallel(n) == 0;
+  if (j.prefix == 0 && !is_number) return REMARK_CODE_FUSE_UNSPLITTABLE;
   check_reads(&j, n);
   if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
   int64_t bytes = 0;

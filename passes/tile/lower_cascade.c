@@ -1,7 +1,8 @@
 /* lower_cascade.c: one sweep over an axis, in tiles (docs/cascades.md).
  *
- * The group is: tiles (what varies along the axis and only the group reads),
- * states, and maps that finish.  One block holds a few rows:
+ * The group is: what is known first, tiles (what varies along the axis and
+ * only the group reads), states, and maps that finish.  One block holds a few
+ * rows:
  *
  *   for each SWEEP_TILE of the axis:
  *     pack what products of tiles share between the rows
@@ -202,6 +203,12 @@ static void alloc_all(sweep_t *s, kir_block_t *block) {
                     tile_alloc(t, block, v->name, v->dtype, KIR_REGISTER, 0,
                                NULL),
                     s->rows);
+    } else if (n->is_first) {
+      tile_set_home(t, v,
+                    tile_alloc(t, block, v->name, v->dtype, KIR_LOCAL, 1,
+                               &rows),
+                    s->rows);
+      tile_set_lead(t, v, &s->r, NULL);
     } else if (n->is_tile) {
       tile_set_home(t, v,
                     tile_alloc(t, block, v->name, v->dtype, KIR_LOCAL,
@@ -277,6 +284,7 @@ void tile_lower_cascade(tile_t *t) {
   s.r = tile_int(t, 0);
   alloc_all(&s, block);
   kir_block_t *body = each_row(&s, block);
+  tile_sweep_firsts(&s, body);
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_state(t->nodes[k])) tile_sweep_init(&s, k, body);
     if (s.packed[k].rows != NULL) tile_sweep_pack_rows(&s, &s.packed[k], body);

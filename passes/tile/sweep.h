@@ -81,7 +81,7 @@ typedef struct sweep {
 } sweep_t;
 
 static inline bool sweep_is_state(const tir_node_t *n) {
-  return n->cascade != 0 && !n->is_tile;
+  return n->cascade != 0 && !n->is_tile && !n->is_first;
 }
 
 static inline bool sweep_is_laned(const tir_node_t *n) {
@@ -175,10 +175,12 @@ void tile_sweep_pack_rows(sweep_t *s, packed_t *pk, kir_block_t *block);
 void tile_sweep_groups(sweep_t *s, kir_block_t *block,
                        const sweep_span_t *axis);
 
-/* ---- sweep_finish.c: behind the last tile ---- */
+/* ---- sweep_finish.c: before the first tile, and behind the last ---- */
 
 /* Where the rows are among the indices of each node: s->places. */
 void tile_sweep_place_rows(sweep_t *s);
+/* Maps and sums that are known before the first tile. */
+void tile_sweep_firsts(sweep_t *s, kir_block_t *block);
 /* Lanes are folded; what others read goes to memory. */
 void tile_sweep_finish(sweep_t *s, uint32_t k, kir_block_t *block);
 /* A map that finishes, with its rows in front. */

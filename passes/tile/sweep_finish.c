@@ -1,4 +1,5 @@
-/* sweep_finish.c: behind the last tile of a sweep (lower_cascade.c): lanes are
+/* sweep_finish.c: around the tiles of a sweep (lower_cascade.c). Before the
+ * first one, what it is relative to is computed; behind the last one lanes are
  * folded, and maps make results of the states. */
 #include "passes/tile/sweep.h"
 
@@ -14,6 +15,14 @@ void tile_sweep_place_rows(sweep_t *s) {
                                                   s->rows, places);
     TD_CHECK(t->task, ok, "%s does not finish a row", n->outs[0]->name);
     s->places[k] = places;
+  }
+}
+
+void tile_sweep_firsts(sweep_t *s, kir_block_t *block) {
+  tile_t *t = s->t;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (!t->nodes[k]->is_first) continue;
+    tile_lower_one(t, t->nodes[k], s->rows, s->values, NULL, NULL, block);
   }
 }
 

@@ -239,7 +239,7 @@ static void make_full(sweep_t *s) {
     tir_node_t *n = TD_NEW(t->arena, tir_node_t);
     *n = *t->nodes[k];
     s->masks.full[k] = n;
-    if (n->cascade == 0) continue;
+    if (!n->is_tile && !sweep_is_state(n)) continue;
     assumed_t a = {s, t->nodes[k]};
     n->body = tir_rewrite(t->arena, n->body, assume, &a);
     if (n->guard == NULL) continue;

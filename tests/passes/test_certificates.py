@@ -108,6 +108,8 @@ def parse(text):
         c = re.search(r"cascade (\d+)", words)
         n.cascade = int(c.group(1)) if c else 0
         n.is_tile = "tile" in n.words
+        if "first" in n.words:
+            n.cascade = 0  # known before the first part
         w = re.search(r"was %([\w.]+)", words)
         n.was = w.group(1) if w else None
         body = line[line.index(" = " + m.group(3)):]

@@ -1,0 +1,100 @@
+/* cascade_price.c: whether a chain that can be one sweep should be one. */
+#include "passes/tensor/cascade.h"
+
+#include "ir/dtype.h"
+
+enum { STATE_LIMIT = 1024 }; /* floats of a row */
+
+typedef struct reads {
+  const cascade_region_t *r;
+  int depth; /* maps between the member and what is read */
+  bool has_contraction;
+} reads_t;
+
+/* Through maps: what they do to a sum does not matter. */
+static void note_contraction(void *user, tir_expr_t *e) {
+  reads_t *s = user;
+  if (e->op != TIR_X_LOAD || e->u.value->def == NULL) return;
+  const tir_node_t *def = e->u.value->def;
+  if (def->kind != TIR_MAP || s->has_contraction) return;
+  if (s->depth == 0 && !cascade_is_along(s->r, e)) return;
+  if (def->reduce == TIR_REDUCE_NONE && s->depth < 8) {
+    s->depth++;
+    tir_walk(s->r->scratch, def->body, note_contraction, s);
+    s->depth--;
+  }
+  if (def->reduce == TIR_REDUCE_SUM && def->is_fma &&
+      def->plan == TIR_PLAN_SERIAL) {
+    s->has_contraction = true;
+  }
+}
+
+/* Whether one kernel can keep the state: maxima, minima and sums of floats,
+ * and as many of them as stay in the first cache. */
+bool cascade_fits(const cascade_region_t *r) {
+  int64_t floats = 0;
+  if (r->axis_count != 1) return false;
+  for (uint32_t i = 0; i < r->component_count; i++) {
+    const cascade_component_t *c = r->components[i];
+    bool is_order = c->reduce == TIR_REDUCE_MAX || c->reduce == TIR_REDUCE_MIN;
+    int64_t lo, hi, size = 1;
+    if (!is_order && c->reduce != TIR_REDUCE_SUM) return false;
+    if (is_order && c->extra_count > 0) return false;
+    if (c->type != TDSL_DTYPE_F32 && c->type != TDSL_DTYPE_F64) return false;
+    for (uint32_t k = 0; k < c->extra_count; k++) {
+      if (!ix_interval(c->extras[k]->extent, &lo, &hi) ||
+          __builtin_mul_overflow(size, hi, &size)) {
+        return false;
+      }
+    }
+    if (__builtin_add_overflow(floats, size, &floats)) return false;
+  }
+  return floats <= STATE_LIMIT;
+}
+
+/* ---- what pays ----------------------------------------------------------- */
+
+typedef struct layout {
+  const tir_index_t *last; /* lanes run along it */
+  bool ok;
+} layout_t;
+
+static void note_layout(void *user, tir_expr_t *e) {
+  layout_t *s = user;
+  if (e->op != TIR_X_LOAD) return;
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    const tir_expr_t *a = e->args[i];
+    bool is_last = a->op == TIR_X_INDEX && a->u.index == s->last;
+    if (is_last && i + 1 < e->arg_count) s->ok = false;
+  }
+}
+
+/* Whether what is summed lies along the last index of its accumulators: a
+ * matrix that is stored the other way is read by rows, not by a sweep. */
+static bool lies_along(cascade_region_t *r) {
+  for (uint32_t i = 0; i < r->component_count; i++) {
+    const cascade_component_t *c = r->components[i];
+    if (c->extra_count == 0) continue;
+    layout_t s = {c->extras[c->extra_count - 1], true};
+    tir_expr_t *e = c->sum == NULL
+                        ? c->body
+                        : cascade_to_expr(&r->norm, c->sum, c->type);
+    tir_walk(r->scratch, e, note_layout, &s);
+    if (!s.ok) return false;
+  }
+  return true;
+}
+
+/* One sweep pays where weights are exponentials of what is itself a sum,
+ * computed for each row: then scores never have to exist as a whole. A norm
+ * in front of a product is left alone: its row is there anyway. Where there
+ * are no rows every link of the chain is a kernel of its own, and one sweep is
+ * one. By the form of the bodies, so that no extent moves a bit. */
+bool cascade_pays(cascade_region_t *r) {
+  reads_t s = {r, 0, false};
+  if (r->row_count == 0) return lies_along(r);
+  for (uint32_t i = 0; i < r->member_count; i++) {
+    tir_walk(r->scratch, r->members[i].body, note_contraction, &s);
+  }
+  return s.has_contraction && r->kind == CASCADE_RUNNING;
+}

@@ -1,0 +1,161 @@
+"""The chains of find_cascades/zoo.tdsl: kernels, floats of state and gauge,
+typed from the design and not from what came out; values on each engine against
+the formulas in f64.
+
+K counts kernels without the one that merges a split axis. `all` is for chains
+that are one sweep only when asked for (TDSL_CASCADES=all): their matrix lies
+the other way, and is read by rows. `own` says where the state differs from
+the design's, and why."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.environ["TDSL_TEST_BUILD"]
+TDSLC = os.path.join(BUILD, "tdslc")
+ZOO = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                   "find_cascades", "zoo.tdsl")
+# name: K, S, gauge, {K, S, gauge of ours where they differ}
+ROWS = {
+    "p01": (1, "2", "running", {}),
+    # the row has no rows beside it, so that it is no row of a block
+    "p02": (1, "2", "running", {"K": 4}),
+    "p03": (1, "3", "running", {}),
+    "p04": (1, "2 + 64", "running", {}),
+    "p05": (1, "2 + 64", "running", {}),
+    "p06": (1, "2 + 64", "running", {}),
+    "p07": (1, "1 + 64", "constant", {"S": "2 + 64", "gauge": "running"}),
+    "p08": (1, "2 + 64", "running", {}),
+    "p09": (1, "2 + 64", "running", {}),
+    "p10": (1, "2 + 64", "running", {}),
+    "p11": (1, "2 + 64", "running", {}),
+    "p12": (1, "2 + 64", "running", {}),
+    "p13": (1, "4 + 64 + 64", "running", {}),
+    "p14": (1, "2 + 64", "running", {}),
+    "p15": (1, "2 + 64", "running", {}),
+    "p16": (1, "3", "running", {}),
+    "p17": (2, "3", "running", {}),
+    "p18": (4, "2", "constant", {"S": "3", "gauge": "running"}),
+    "p19": (1, "3", "running", {}),
+    "p20": (1, "5", "running", {}),
+    "p21": (1, "3", "running", {}),
+    "p22": (1, "4", "running", {}),
+    "p23": (1, "3 + 64 + 64", "running", {}),
+    # the pivot is fixed and counts, where a running mean would be the sum
+    "p24": (1, "2", "pivot", {"S": "3"}),
+    "p25": (1, "3 + 8", "pivot", {"S": "3 + 8 + 8 + 8"}),
+    "p26": (1, "1 + 8", "none", {}),
+    "p27": (1, "2", "pivot", {"K": 2, "S": "3"}),
+    "p28": (1, "3", "pivot", {"S": "4"}),
+    "p29": (1, "7", "pivot", {}),
+    "p30": (1, "2", "scale", {}),
+    "p31": (1, "3", "none", {}),
+    "p32": (1, "3", "running", {"K": 2}),
+    "p33": (1, "6", "running", {"K": 6, "S": "2"}),
+    "p34": (1, "2 + 8 + 8", "none", {}),
+    "p35": (1, "1 + 8", "none", {}),
+    "p36": (1, "2", "none", {}),
+    "p37": (1, "7", "pivot", {}),
+    "p38": (1, "3", "running", {"S": "4"}),
+}
+ALL = ("p25", "p26", "p34", "p35")
+DIMS = {"T": 70, "S": 90, "N": 75, "M": 83, "V": 66, "C": 64, "R": 32,
+        "O": 8, "Y": 5, "X": 6, "NP": 7, "MP": 5}
+SIM = ("p01", "p05", "p06", "p11", "p17", "p20", "p24", "p30")
+
+
+def run(*args, **env):
+    env = dict(os.environ, TDSL_CACHE="on",
+               TDSL_CACHE_DIR=os.path.join(BUILD, "test-cache"), **env)
+    done = subprocess.run([TDSLC] + list(args), capture_output=True,
+                          text=True, env=env)
+    return done.returncode, done.stdout + done.stderr
+
+
+def dims_of(entry):
+    """--dim for the names that the function's own text mentions."""
+    with open(ZOO) as f:
+        text = f.read()
+    body = re.search(r"^fn %s\b.*?^(?=fn |\Z)" % entry, text,
+                     re.S | re.M).group(0)
+    return [x for name, v in sorted(DIMS.items())
+            if re.search(r"\b%s\b" % name, body)
+            for x in ("--dim", "%s=%d" % (name, v))]
+
+
+def flat(data):
+    if isinstance(data, list):
+        for x in data:
+            yield from flat(x)
+    else:
+        yield float(data)
+
+
+def values(entry, device, folder, env):
+    out = os.path.join(folder, "out.json")
+    code, text = run("run", ZOO, "--entry", entry, "--device", device,
+                     *dims_of(entry), "--in", "*=random:3", "--out", out,
+                     "-q", **env)
+    if code != 0:
+        return None, text
+    with open(out) as f:
+        got = json.load(f)["results"]
+    return [x for name in sorted(got) for x in flat(got[name]["data"])], ""
+
+
+def table(entry, env):
+    """What the plan and the remarks say; a list of complaints."""
+    K, S, gauge, own = ROWS[entry]
+    K, S, gauge = own.get("K", K), own.get("S", S), own.get("gauge", gauge)
+    wide = ["--dim", "O=8"] if entry in ALL else []
+    wide += ["--dim", "C=64", "--dim", "R=32"] if entry == "p12" else []
+    code, plan = run("dump", "plan", ZOO, "--entry", entry, *wide, **env)
+    if code != 0:
+        return [plan]
+    launches = len(re.findall(r"^ *launch ", plan, re.M))
+    merges = len(re.findall(r'card "merge', plan))
+    _, remarks = run("dump", "remarks", ZOO, "--entry", entry, *wide, **env)
+    m = re.search(r"state of (.*?) floats a row, gauge (\w+)", remarks)
+    found = (launches - merges, m and m.group(1), m and m.group(2))
+    return [] if found == (K, S, gauge) else [
+        "K, S, gauge are %r, wanted %r" % (found, (K, S, gauge))]
+
+
+def worst_of(want, got):
+    worst = 0
+    for a, b in zip(want, got):
+        if a != b and not (a != a and b != b):
+            worst = max(worst, abs(a - b) / (1 + abs(a)))
+    return worst if len(want) == len(got) else float("inf")
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for entry in ROWS:
+            env = {"TDSL_CASCADES": "all"} if entry in ALL else {}
+            lines = table(entry, env)
+            want, why = values(entry, "interp:f64", folder, env)
+            for device in ("cpu", "sim:h100"):
+                if want is None or (device != "cpu" and entry not in SIM):
+                    continue
+                got, text = values(entry, device, folder, env)
+                if got is None and "error[B05]: NVRTC" in text:
+                    continue
+                if got is None:
+                    lines.append(device + ": " + text[:600])
+                elif worst_of(want, got) > 3e-5:
+                    lines.append("%s: off by %g" %
+                                 (device, worst_of(want, got)))
+            if want is None:
+                lines.append(why[:300])
+            print("%s %s" % ("not ok" if lines else "ok", entry))
+            for line in lines:
+                print("  " + line)
+            failed += bool(lines)
+    sys.exit(failed > 0)
+
+
+main()
