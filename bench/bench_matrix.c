@@ -316,9 +316,13 @@ static void measure(tdsl_context_t *context, const row_t *row,
     r->low = at_share(pairs, samples, 0.1);
     r->high = at_share(pairs, samples, 0.9);
   }
+  /* the rate of memory, which others use as well, changes while a row is
+   * measured: each sample has a ceiling of its own */
+  for (int i = 0; i < samples; i++) pairs[i] = row->work / mine[i] / top[i];
   r->ours = row->work / at_share(mine, samples, 0.5);
-  r->ceiling = at_share(top, samples, 0.9);
-  r->share = r->ours / r->ceiling;
+  r->ceiling = at_share(top, samples, row->kind == OF_FMA ? 0.9 : 0.5);
+  r->share = row->kind == OF_FMA ? r->ours / r->ceiling
+                                 : at_share(pairs, samples, 0.5);
   r->is_met = r->share >= row->least_share &&
               (r->peer == NULL || r->ratio >= row->least_ratio);
   free(out);

@@ -32,6 +32,8 @@
  *     elements from the start of its buffer.
  *  9. transpose turns a square register buffer; what was undefined stays so,
  *     in its new place.
+ * 10. prefetch says that an element of a parameter is wanted soon. It may lie
+ *     anywhere, also outside of the buffer, and changes no result.
  *
  * Lifetime: all in the kernel's arena. */
 #ifndef TDSL_IR_KIR_H
@@ -123,6 +125,7 @@ typedef TD_VEC(kir_stmt_t *) kir_block_t;
  * COPY   buffer[subs] = value, a LOAD, and `step` - 1 neighbours: along the
  *        last dim, of a register buffer with rows along the one before
  * TRANSPOSE buffer, REGISTER [n, n]: element i, j and j, i change places
+ * PREFETCH buffer[subs], GLOBAL; subscripts without loads
  * BARRIER of all threads of the block; outside of warp loops
  * COMMENT text, carried into emitted code */
 struct kir_stmt {
@@ -134,9 +137,9 @@ struct kir_stmt {
   int64_t step;             /* LOOP; COPY: elements */
   kir_expr_t *mask;         /* LOOP lane; IF: condition */
   kir_block_t body, orelse;
-  kir_buffer_t *buffer;     /* STORE, COPY, ALLOC, TRANSPOSE */
+  kir_buffer_t *buffer;     /* STORE, COPY, ALLOC, TRANSPOSE, PREFETCH */
   uint32_t sub_count;
-  kir_expr_t **subs;        /* STORE, COPY */
+  kir_expr_t **subs;        /* STORE, COPY, PREFETCH */
   kir_expr_t *value;        /* STORE, COPY, LET */
   const char *text;         /* COMMENT */
 };

@@ -687,6 +687,7 @@ static void statement(kir_code_t *c, const kir_stmt_t *s) {
       kir_code_emit(c, (kir_step_t){.run = kir_run_transpose, .access = a});
       return;
     }
+    case KIR_PREFETCH: return; /* there is nothing it could change */
     case KIR_BARRIER:
       kir_code_emit(c, (kir_step_t){.run = kir_run_barrier});
       return;

@@ -227,6 +227,10 @@ static void parse_stmt(kir_parser_t *p, kir_block_t *block, int depth) {
   } else if (tir_take_word(t, "transpose")) {
     s = new_stmt(p, KIR_TRANSPOSE);
     s->buffer = kir_parse_buffer(p);
+  } else if (tir_take_word(t, "prefetch")) {
+    s = new_stmt(p, KIR_PREFETCH);
+    s->buffer = kir_parse_buffer(p);
+    s->sub_count = kir_parse_subs(p, &s->subs);
   } else if (tir_take_word(t, "barrier")) {
     s = new_stmt(p, KIR_BARRIER);
   } else if (tir_take_word(t, "note")) {

@@ -412,6 +412,11 @@ static void statement(printer_t *p, const kir_stmt_t *s) {
       td_buf_puts(p->out, "transpose ");
       name(p, s->buffer);
       break;
+    case KIR_PREFETCH:
+      td_buf_puts(p->out, "prefetch ");
+      name(p, s->buffer);
+      expr_list(p, s->subs, s->sub_count);
+      break;
     case KIR_BARRIER: td_buf_puts(p->out, "barrier"); break;
     case KIR_ALLOC:
       td_buf_printf(p->out, "alloc %s ", kir_space_text(s->buffer->space));

@@ -546,6 +546,35 @@ static void check_transpose(verifier_t *v, const kir_stmt_t *s) {
   }
 }
 
+static void note_load(void *user, const kir_expr_t *e) {
+  bool *found = user;
+  *found |= e->op == KIR_X_LOAD || e->op == KIR_X_FOLD;
+}
+
+/* A place outside of the buffer is no fault, so its subscripts must be none
+ * either. */
+static void check_prefetch(verifier_t *v, const kir_stmt_t *s) {
+  const kir_buffer_t *b = s->buffer;
+  if (!is_usable(v, b)) return;
+  if (b->space != KIR_GLOBAL || v->lane != NULL || v->warps > 0) {
+    fail(v, v->loc, "prefetch of %s, which is no parameter, in a lane loop or "
+                    "beside warp loops", b->name);
+    return;
+  }
+  if (s->sub_count != b->rank) {
+    fail(v, v->loc, "%u subscripts on %s of rank %u", s->sub_count, b->name,
+         b->rank);
+  }
+  for (uint32_t i = 0; i < s->sub_count; i++) {
+    bool reads = false;
+    kir_walker_t walker;
+    check_expr(v, s->subs[i], TDSL_DTYPE_I64, "a subscript");
+    kir_walker_init(&walker, &v->arena);
+    kir_walk_into(&walker, s->subs[i], note_load, &reads);
+    if (reads) fail(v, v->loc, "prefetch of %s reads its place", b->name);
+  }
+}
+
 static void check_stmt(verifier_t *v, const kir_stmt_t *s, int depth,
                        int64_t copies, uint32_t block_loops) {
   switch (s->kind) {
@@ -567,6 +596,7 @@ static void check_stmt(verifier_t *v, const kir_stmt_t *s, int depth,
     case KIR_STORE: check_store(v, s); return;
     case KIR_COPY: check_copy(v, s); return;
     case KIR_TRANSPOSE: check_transpose(v, s); return;
+    case KIR_PREFETCH: check_prefetch(v, s); return;
     case KIR_BARRIER:
       if (v->warps == 0 || v->warp != NULL || v->lane != NULL) {
         fail(v, v->loc, "a barrier in a warp or lane loop, or without any");

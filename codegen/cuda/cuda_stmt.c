@@ -203,7 +203,7 @@ static void emit_statement(cgc_t *g, const kir_stmt_t *s) {
     case KIR_BARRIER: cgc_barrier(g); return;
     case KIR_ALLOC: cgc_alloc(g, s->buffer); return;
     case KIR_COMMENT: cg_comment(&g->text, td_str(s->text)); return;
-    case KIR_TRANSPOSE: /* of kernels for a CPU */
+    case KIR_TRANSPOSE: case KIR_PREFETCH: /* of kernels for a CPU */
     case KIR_KIND_COUNT: break;
   }
   TD_ICE(g->task, "kernel statement %d", (int)s->kind);

@@ -140,6 +140,7 @@ static void emit_statement(cgl_t *g, const kir_stmt_t *s) {
       cgl_transpose(g, s->buffer);
       cgl_memo_stale(g, s->buffer);
       return;
+    case KIR_PREFETCH: cgl_prefetch(g, s); return;
     case KIR_ALLOC: cgl_alloc(g, s); return;
     case KIR_COMMENT: return;
     case KIR_COPY: case KIR_BARRIER: /* of kernels with warps */

@@ -82,6 +82,7 @@ void cgl_set_target(cgl_t *g, LLVMValueRef f);
 LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e);
 LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e);
 void cgl_store(cgl_t *g, const kir_stmt_t *s);
+void cgl_prefetch(cgl_t *g, const kir_stmt_t *s);
 void cgl_alloc(cgl_t *g, const kir_stmt_t *s);
 /* A whole row of a register buffer of rank 2, as stored. */
 LLVMValueRef cgl_get_row(cgl_t *g, const kir_buffer_t *b, uint32_t row);

@@ -442,6 +442,22 @@ void cgl_store(cgl_t *g, const kir_stmt_t *s) {
   cgl_masked_store(g, &place, bits);
 }
 
+/* Into the second cache: what is on its way to the first one occupies the few
+ * places that loads need for their own misses. */
+void cgl_prefetch(cgl_t *g, const kir_stmt_t *s) {
+  static const char name[] = "llvm.prefetch";
+  unsigned id = LLVMLookupIntrinsicID(name, sizeof name - 1);
+  LLVMTypeRef overload[1] = {g->ptr};
+  LLVMValueRef f = LLVMGetIntrinsicDeclaration(g->module, id, overload, 1);
+  LLVMTypeRef type = LLVMIntrinsicGetType(g->context, id, overload, 1);
+  enum { READ = 0, SECOND_CACHE = 2, DATA = 1 };
+  LLVMValueRef args[4] = {scalar_address(g, s->buffer, s->sub_count, s->subs),
+                          LLVMConstInt(g->i32, READ, 0),
+                          LLVMConstInt(g->i32, SECOND_CACHE, 0),
+                          LLVMConstInt(g->i32, DATA, 0)};
+  LLVMBuildCall2(g->builder, type, f, args, 4, "");
+}
+
 /* ---- fold: lane l takes lane l + n/2, then l + n/4, ... ------------------ */
 
 static LLVMValueRef combine(cgl_t *g, kir_x_t op, tdsl_dtype_t type,

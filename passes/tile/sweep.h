@@ -165,6 +165,16 @@ void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block);
 /* A row of the product. */
 void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block);
 
+/* ---- sweep_ahead.c: for sweeps of one row ---- */
+
+/* In front of the square at row c and depth i of a tile. */
+void tile_sweep_ahead_of_square(sweep_t *s, packed_t *pk, kir_block_t *block,
+                                int64_t n, kir_expr_t *c, kir_expr_t *i);
+/* In front of term u of a sum, elements base .. base + lanes - 1. */
+void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,
+                               kir_expr_t *u, kir_expr_t *base,
+                               int64_t lanes);
+
 /* ---- sweep_group.c: rows of a tile several at a time ---- */
 
 /* Rows of a block, of an index of `most`. */

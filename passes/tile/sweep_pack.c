@@ -21,18 +21,17 @@ static void count_contiguous(void *user, tir_expr_t *e) {
 }
 
 /* Squares of n x n that are read along the depth and turned in registers: a
- * load along the axis would be one for each element. */
-static void pack_squares(sweep_t *s, packed_t *pk, kir_block_t *block,
-                         int64_t n) {
+ * load along the axis would be one for each element. The one at element c of
+ * the tile and depth i. */
+static kir_buffer_t *turned_square(sweep_t *s, packed_t *pk,
+                                   kir_block_t *block, int64_t n,
+                                   kir_expr_t *c, kir_expr_t *i) {
   tile_t *t = s->t;
   product_t *p = &pk->p;
-  kir_expr_t *i, *c, *r, *l;
+  kir_expr_t *r, *l;
   const ix_poly_t *dims[2] = {ix_const(t->module->pool, n),
                               ix_const(t->module->pool, n)};
-  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
-                    tile_int(t, SWEEP_TILE), n, &c);
-  block = tile_loop(t, block, KIR_LOOP_SERIAL, "i", tile_int(t, 0),
-                    tile_dim(t, p->k.members[0]->extent), n, &i);
+  tile_sweep_ahead_of_square(s, pk, block, n, c, i);
   kir_buffer_t *square =
       tile_alloc(t, block, "square", p->type, KIR_REGISTER, 2, dims);
   kir_block_t *body = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
@@ -46,11 +45,23 @@ static void pack_squares(sweep_t *s, packed_t *pk, kir_block_t *block,
   turn->kind = KIR_TRANSPOSE;
   turn->buffer = square;
   tile_push(t, block, turn);
-  body = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
-                   tile_int(t, n), 1, &r);
-  body = tile_lanes_of(t, body, n, &l);
+  return square;
+}
+
+static void pack_squares(sweep_t *s, packed_t *pk, kir_block_t *block,
+                         int64_t n) {
+  tile_t *t = s->t;
+  kir_expr_t *i, *c, *r, *l;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
+                    tile_int(t, SWEEP_TILE), n, &c);
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "i", tile_int(t, 0),
+                    tile_dim(t, pk->p.k.members[0]->extent), n, &i);
+  kir_buffer_t *square = turned_square(s, pk, block, n, c, i);
+  block = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                    tile_int(t, n), 1, &r);
+  block = tile_lanes_of(t, block, n, &l);
   kir_expr_t *to[2] = {kir_add(t->arena, i, r), kir_add(t->arena, c, l)};
-  tile_store(t, body, pk->columns, 2, to,
+  tile_store(t, block, pk->columns, 2, to,
              kir_load(t->arena, square, 2, (kir_expr_t *[]){r, l}));
 }
 
@@ -89,24 +100,34 @@ static void pack_lanes(sweep_t *s, packed_t *pk, kir_block_t *block) {
   tile_store(t, lanes, pk->columns, 2, (kir_expr_t *[]){i, l}, v);
 }
 
-/* A product's second factor, the same for all rows of the block, with lanes
- * along the axis. Squares reach past s->end where the mask of the rows ends
- * inside a tile: what they read there is no row's, and memory all the same. */
-void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
+/* What is done with squares where all of the tile is in memory, and what
+ * else. Squares reach past s->end where the mask of the rows ends inside a
+ * tile: what they read there is no row's, and memory all the same. */
+typedef void (*with_squares_fn)(sweep_t *s, packed_t *pk, kir_block_t *block,
+                                int64_t n);
+static void where_it_fits(sweep_t *s, packed_t *pk, kir_block_t *block,
+                          with_squares_fn squares,
+                          void (*lanes)(sweep_t *, packed_t *,
+                                        kir_block_t *)) {
   tile_t *t = s->t;
   int64_t length, n = square_of(s, pk);
   const ix_poly_t *extent = pk->node->indices[s->rows]->extent;
   if (n == 0) {
-    pack_lanes(s, pk, block);
+    lanes(s, pk, block);
   } else if (ix_is_const(extent, &length) && length % SWEEP_TILE == 0) {
-    pack_squares(s, pk, block, n);
+    squares(s, pk, block, n);
   } else {
     kir_expr_t *last = kir_add(t->arena, s->begin, tile_int(t, SWEEP_TILE - 1));
     kir_expr_t *fits = tile_less(t, last, tile_dim(t, extent));
     kir_stmt_t *choice = tile_push(t, block, tile_if(t, fits));
-    pack_squares(s, pk, &choice->body, n);
-    pack_lanes(s, pk, &choice->orelse);
+    squares(s, pk, &choice->body, n);
+    lanes(s, pk, &choice->orelse);
   }
+}
+
+void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  if (s->block_rows == 1) return; /* used as it is read */
+  where_it_fits(s, pk, block, pack_squares, pack_lanes);
 }
 
 /* ---- factors of sums ----------------------------------------------------- */
@@ -162,10 +183,33 @@ bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n) {
 
 /* ---- products ------------------------------------------------------------ */
 
-void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
+/* Sums of `lanes` elements from `first` of the tile on, to where the tile is
+ * read. */
+static void store_scores(sweep_t *s, packed_t *pk, kir_block_t *block,
+                         kir_expr_t *first, kir_buffer_t *acc,
+                         int64_t lanes) {
   tile_t *t = s->t;
   product_t *p = &pk->p;
   tir_node_t *n = pk->node;
+  kir_expr_t *l, *subs[IX_MAX_RANK + 1];
+  kir_block_t *body = tile_lanes_of(t, block, lanes, &l);
+  kir_expr_t *at = kir_add(t->arena, s->begin, kir_add(t->arena, first, l));
+  kir_expr_t *v = kir_load(t->arena, acc, 1, &l);
+  td_vec_last(block)->mask = tile_less(t, at, s->end);
+  tile_set_index(t, n->indices[s->rows], at);
+  if (p->has_guard) {
+    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
+               (kir_expr_t *[]){tile_expr(t, n->guard), v,
+                                kir_const_f(t->arena, p->type, 0.0)});
+  }
+  for (uint32_t k = 0; k < s->rows; k++) subs[k] = s->values[k];
+  subs[s->rows] = at;
+  tile_store_value(t, body, n->outs[0], s->rows + 1, subs, v);
+}
+
+static void packed_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  tile_t *t = s->t;
+  product_t *p = &pk->p;
   kir_expr_t *i, *l;
   kir_buffer_t *acc = tile_sweep_registers(t, block, p->type, SWEEP_TILE);
   kir_block_t *body = tile_lanes_of(t, block, SWEEP_TILE, &l);
@@ -181,20 +225,49 @@ void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
       kir_load(t->arena, acc, 1, &l)};
   tile_store(t, body, acc, 1, &l,
              kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
-  body = tile_lanes_of(t, block, SWEEP_TILE, &l);
-  kir_expr_t *at = kir_add(t->arena, s->begin, l);
-  kir_expr_t *v = kir_load(t->arena, acc, 1, &l);
-  td_vec_last(block)->mask = tile_less(t, at, s->end);
-  tile_set_index(t, n->indices[s->rows], at);
-  if (p->has_guard) {
-    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
-               (kir_expr_t *[]){tile_expr(t, n->guard), v,
-                                kir_const_f(t->arena, p->type, 0.0)});
+  store_scores(s, pk, block, tile_int(t, 0), acc, SWEEP_TILE);
+}
+
+/* One row has no use for what is packed but once. */
+static void lanes_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  pack_lanes(s, pk, block);
+  packed_product(s, pk, block);
+}
+
+/* Of one row: squares are added as they are turned. */
+static void squares_product(sweep_t *s, packed_t *pk, kir_block_t *block,
+                            int64_t n) {
+  tile_t *t = s->t;
+  product_t *p = &pk->p;
+  kir_expr_t *c, *i, *r, *l;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
+                    tile_int(t, SWEEP_TILE), n, &c);
+  kir_buffer_t *acc = tile_sweep_registers(t, block, p->type, n);
+  kir_block_t *body = tile_lanes_of(t, block, n, &l);
+  tile_store(t, body, acc, 1, &l, kir_const_f(t->arena, p->type, 0.0));
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
+                                 tile_int(t, 0),
+                                 tile_dim(t, p->k.members[0]->extent), n, &i);
+  kir_buffer_t *square = turned_square(s, pk, depth, n, c, i);
+  depth = tile_loop(t, depth, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                    tile_int(t, n), 1, &r);
+  tile_set_index(t, p->k.members[0], kir_add(t->arena, i, r));
+  kir_expr_t *a = tile_let(t, depth, "a", tile_expr(t, p->a));
+  body = tile_lanes_of(t, depth, n, &l);
+  kir_expr_t *factors[3] = {
+      a, kir_load(t->arena, square, 2, (kir_expr_t *[]){r, l}),
+      kir_load(t->arena, acc, 1, &l)};
+  tile_store(t, body, acc, 1, &l,
+             kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
+  store_scores(s, pk, block, c, acc, n);
+}
+
+void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  if (s->block_rows > 1) {
+    packed_product(s, pk, block);
+  } else {
+    where_it_fits(s, pk, block, squares_product, lanes_product);
   }
-  kir_expr_t *subs[IX_MAX_RANK + 1];
-  for (uint32_t k = 0; k < s->rows; k++) subs[k] = s->values[k];
-  subs[s->rows] = at;
-  tile_store_value(t, body, n->outs[0], s->rows + 1, subs, v);
 }
 
 /* Products of tiles whose second factor is the same for several rows, and

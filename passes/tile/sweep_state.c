@@ -275,6 +275,57 @@ static void add_along(sweep_place_t *p, kir_block_t *block) {
              tile_op2(t, tile_fold_op(n->reduce), n->body->type, was, part));
 }
 
+/* Of one row: as many lanes as the registers hold, so that the second factor
+ * is read in the order of memory. */
+static bool add_wide(sweep_place_t *p, kir_block_t *block) {
+  sweep_t *s = p->s;
+  tile_t *t = s->t;
+  const tir_node_t *n = t->nodes[p->k];
+  const tir_index_t *axis = n->indices[n->index_count - 1];
+  const tir_index_t *extra = n->indices[s->rows];
+  int64_t size, room = (int64_t)t->target->registers / 4 *
+                       (int64_t)t->target->lanes;
+  if (s->block_rows > 1 || t->target->warp != 0 ||
+      tile_sweep_parallel(n) != s->rows + 1 || n->guard != NULL ||
+      n->body->type != TDSL_DTYPE_F32 || !ix_is_const(extra->extent, &size) ||
+      size % SWEEP_LANES != 0 || size <= SWEEP_LANES || size > room) {
+    return false;
+  }
+  kir_expr_t *c, *lane, *u, *subs[2] = {s->r, NULL}, *own[2];
+  const ix_poly_t *dims[2] = {ix_const(t->module->pool, size / SWEEP_LANES),
+                              ix_const(t->module->pool, SWEEP_LANES)};
+  kir_buffer_t *acc =
+      tile_alloc(t, block, "acc", n->body->type, KIR_REGISTER, 2, dims);
+  for (int pass = 0; pass < 3; pass++) {
+    kir_block_t *body = block;
+    if (pass == 1) {
+      body = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name, s->begin, s->end,
+                       1, &u);
+      tile_set_index(t, axis, u);
+      tile_sweep_ahead_of_terms(s, p->k, body, u, tile_int(t, 0), size);
+    }
+    body = tile_loop(t, body, KIR_LOOP_UNROLL, "c", tile_int(t, 0),
+                     tile_int(t, size / SWEEP_LANES), 1, &c);
+    body = tile_lanes_of(t, body, SWEEP_LANES, &lane);
+    subs[1] = kir_add(t->arena,
+                      kir_mul(t->arena, c, tile_int(t, SWEEP_LANES)), lane);
+    own[0] = c;
+    own[1] = lane;
+    tile_set_index(t, extra, subs[1]);
+    kir_expr_t *in_memory = kir_load(t->arena, s->states[p->k], 2, subs);
+    kir_expr_t *here = kir_load(t->arena, acc, 2, own);
+    if (pass == 0) {
+      tile_store(t, body, acc, 2, own, in_memory);
+    } else if (pass == 1) {
+      tile_store(t, body, acc, 2, own,
+                 tile_combine(t, n, here, tile_expr(t, n->body)));
+    } else {
+      tile_store(t, body, s->states[p->k], 2, subs, here);
+    }
+  }
+  return true;
+}
+
 /* Lanes over the last extra, terms left to right. */
 static void add_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
                       kir_expr_t *limit, int64_t lanes) {
@@ -297,6 +348,9 @@ static void add_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
   kir_block_t *terms = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name,
                                  s->begin, s->end, 1, &u);
   tile_set_index(t, axis, u);
+  if (limit == NULL) {
+    tile_sweep_ahead_of_terms(s, p->k, terms, u, base, lanes);
+  }
   body = tile_sweep_lanes(p, terms, base, limit, lanes, &lane, subs, &count);
   if (s->factors[p->k] != NULL) {
     kir_expr_t *at[2] = {tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin),
@@ -351,7 +405,7 @@ void tile_sweep_init(sweep_t *s, uint32_t k, kir_block_t *block) {
 void tile_sweep_add(sweep_t *s, uint32_t k, kir_block_t *block) {
   sweep_place_t p = {.s = s, .k = k, .fn = add_chunk};
   if (s->t->nodes[k]->reduce == TIR_REDUCE_SUM) {
-    tile_sweep_places(&p, block);
+    if (!add_wide(&p, block)) tile_sweep_places(&p, block);
   } else {
     add_along(&p, block); /* maxima and minima have no extras */
   }

@@ -1,0 +1,107 @@
+/* sweep_ahead.c: what a sweep of one row asks memory for ahead of its use.
+ *
+ * Such a sweep reads each key and value once and is as fast as memory.  It
+ * reads squares of the keys (sweep_pack.c), which the hardware does not
+ * foresee, and computes in between; so every square and every row of values
+ * asks for as many lines, some rows on, as it has itself.  Lines are asked
+ * for in the order of memory. */
+#include "passes/tile/sweep.h"
+
+#include "runtime/base/num.h"
+
+enum { LINE = 64, ROWS_AHEAD = 16 };
+
+static void note_read(void *user, tir_expr_t *e) {
+  bool *reads = user;
+  *reads |= e->op == TIR_X_LOAD;
+}
+
+/* What is read, where it is only widened. */
+static tir_expr_t *read_by(tir_expr_t *e) {
+  return e->op == TIR_X_CAST ? e->args[0] : e;
+}
+
+/* Elements of a line of what e reads; 0: e is not read once, or no element
+ * of a tensor whose place is known. */
+static int64_t line_of(const sweep_t *s, tir_expr_t *e) {
+  bool reads = false;
+  e = read_by(e);
+  if (s->block_rows > 1 || s->t->target->warp != 0 || e->op != TIR_X_LOAD) {
+    return 0;
+  }
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    tir_walk(s->t->arena, e->args[i], note_read, &reads);
+  }
+  return reads ? 0 : LINE / (int64_t)td_dtype_bytes(e->u.value->dtype);
+}
+
+/* The element of e at the indices set. */
+static void ask(sweep_t *s, kir_block_t *block, tir_expr_t *e) {
+  tile_t *t = s->t;
+  const kir_expr_t *load = tile_expr(t, read_by(e));
+  if (load->op != KIR_X_LOAD || load->u.buffer->space != KIR_GLOBAL) return;
+  kir_stmt_t *stmt = TD_NEW(t->arena, kir_stmt_t);
+  stmt->kind = KIR_PREFETCH;
+  stmt->buffer = (kir_buffer_t *)(uintptr_t)load->u.buffer;
+  stmt->sub_count = load->arg_count;
+  stmt->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, load->arg_count + 1);
+  for (uint32_t i = 0; i < load->arg_count; i++) stmt->subs[i] = load->args[i];
+  tile_push(t, block, stmt);
+}
+
+static kir_expr_t *op(tile_t *t, kir_x_t x, kir_expr_t *a, int64_t b) {
+  if (a->op == KIR_X_CONST) {
+    return tile_int(t, x == KIR_X_DIV ? a->u.i64 / b : a->u.i64 % b);
+  }
+  return tile_op2(t, x, TDSL_DTYPE_I64, a, tile_int(t, b));
+}
+
+/* Squares follow each other along the depth; the one at depth i asks for n * n
+ * elements from i * n on of the n rows behind row c. */
+void tile_sweep_ahead_of_square(sweep_t *s, packed_t *pk, kir_block_t *block,
+                                int64_t n, kir_expr_t *c, kir_expr_t *i) {
+  tile_t *t = s->t;
+  int64_t line = line_of(s, pk->p.b), depth = 0;
+  if (line == 0 || !ix_is_const(pk->p.k.members[0]->extent, &depth)) return;
+  kir_expr_t *first = kir_mul(t->arena, i, tile_int(t, n));
+  kir_expr_t *row = kir_add(t->arena, kir_add(t->arena, s->begin, c),
+                            tile_int(t, n));
+  row = tile_let(t, block, "ahead",
+                 kir_add(t->arena, row, op(t, KIR_X_DIV, first, depth)));
+  kir_expr_t *column = tile_let(t, block, "column",
+                                op(t, KIR_X_MOD, first, depth));
+  /* whole rows, or a part of one */
+  if (n * n % depth == 0) column = tile_int(t, 0);
+  else if (depth % (n * n) != 0) return;
+  for (int64_t k = 0; k < n * n; k += line) {
+    tile_set_index(t, pk->node->indices[s->rows],
+                   kir_add(t->arena, row, tile_int(t, k / depth)));
+    tile_set_index(t, pk->p.k.members[0],
+                   kir_add(t->arena, column, tile_int(t, k % depth)));
+    ask(s, block, pk->p.b);
+  }
+}
+
+void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,
+                               kir_expr_t *u, kir_expr_t *base,
+                               int64_t lanes) {
+  tile_t *t = s->t;
+  const tir_node_t *n = t->nodes[k];
+  if (n->body->op != TIR_X_MUL) return;
+  for (int i = 0; i < 2; i++) {
+    tir_expr_t *e = n->body->args[i];
+    const tir_index_t *axis = n->indices[n->index_count - 1];
+    const tir_index_t *along = n->indices[tile_sweep_parallel(n) - 1];
+    int64_t line = line_of(s, e);
+    if (line == 0 || !tir_mentions_index(t->arena, e, along) ||
+        !tir_mentions_index(t->arena, e, axis)) {
+      continue;
+    }
+    tile_set_index(t, axis, kir_add(t->arena, u, tile_int(t, ROWS_AHEAD)));
+    for (int64_t l = 0; l < lanes; l += line) {
+      tile_set_index(t, along, kir_add(t->arena, base, tile_int(t, l)));
+      ask(s, block, e);
+    }
+    tile_set_index(t, axis, u);
+  }
+}
