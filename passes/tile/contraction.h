@@ -18,6 +18,7 @@ typedef struct product {
   bool has_guard;           /* of parallel indices; applied at the end */
   bool is_shallow;          /* one block holds all of the depth */
   bool is_direct;           /* sums go to memory as they are: no tile */
+  bool is_narrow;           /* the tile has one panel: its sums are complete */
   bool is_thin;             /* a few rows: contraction_thin.c */
   const tir_expr_t *packed; /* of b: a load of panels; NULL: b is packed here */
   /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */

@@ -146,7 +146,7 @@ bool contraction_analyse(product_t *p) {
 enum {
   MOST_BLOCKS = 8,        /* wanted: a few for each thread of a small machine */
   FEW_BLOCKS = 2,
-  LEAST_COLUMNS = 128,    /* of a block, or too much of a is copied */
+  LEAST_COLUMNS = 64,     /* of a block, or too much of a is copied */
   MOST_ROWS = 1024,       /* of a block: bounds its tile of sums */
   DYNAMIC_PIECES = 3,     /* of mc rows, in a block of a dynamic number */
   MOST_MC = 3,            /* times the target's mc */
@@ -154,7 +154,7 @@ enum {
 };
 /* Multiply-adds of a block that are worth a thread's attention, and of one
  * beside whose work packing more than once is little. */
-static const int64_t least_work = 1 << 21, large_work = 1 << 28;
+static const int64_t least_work = 1 << 19, large_work = 1 << 28;
 
 static int64_t round_up(int64_t v, int64_t to) {
   return (v + to - 1) / to * to;
@@ -258,6 +258,8 @@ void contraction_choose_sizes(product_t *p) {
   }
   if (k < p->kc) p->kc = round_up(k, TILE_LANES);
   p->is_shallow = k <= p->kc;
+  p->is_narrow =
+      p->is_shallow && !p->is_direct && p->nr % TILE_LANES == 0;
   if (!p->is_shallow && k < INT64_MAX / 2) {
     int64_t blocks = (k + p->kc - 1) / p->kc;
     p->kc = round_up((k + blocks - 1) / blocks, TILE_LANES);

@@ -13,7 +13,8 @@
  *       copy a into rows [mc][kc]
  *       for each panel, for each mr rows: mr x nr accumulators in registers,
  *         taken from and put back to the tile, fma over kc
- *       behind the last depth: epilogue over these mc rows of the tile
+ *       behind the last depth: epilogue over these mc rows of the tile;
+ *       behind each panel, if there is one depth only
  *
  * Sums that nothing follows go from registers to memory.  Packing evaluates
  * the operands as they are, so widening, gathers and fused producers cost no
@@ -86,13 +87,19 @@ static void put_whole_or_ragged(product_t *p, kir_block_t *block,
   put_direct(p, &choice->orelse, rows, acc, i0, base, false);
 }
 
+/* Column j of the panel that begins at `base`. */
+static kir_expr_t *tile_column(product_t *p, kir_expr_t *base,
+                               kir_expr_t *j) {
+  return p->is_narrow ? j : kir_add(p->t->arena, base, j);
+}
+
 static void put_tile(product_t *p, kir_block_t *block, int64_t rows,
                      kir_buffer_t *acc, kir_expr_t *i0, kir_expr_t *base) {
   tile_t *t = p->t;
   kir_expr_t *r, *j;
   kir_block_t *lanes = each_accumulator(p, block, rows, &r, &j);
   kir_expr_t *to[2] = {tile_row(p, kir_add(t->arena, i0, r)),
-                       kir_add(t->arena, base, j)};
+                       tile_column(p, base, j)};
   tile_store(t, lanes, p->tile, 2, to, sum_of(p, acc, r, j));
 }
 
@@ -185,20 +192,36 @@ static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
 
 /* ---- the epilogue ------------------------------------------------------- */
 
-/* Over mh rows; `sum` NULL: from the tile. */
-static void epilogue(product_t *p, kir_block_t *block, kir_expr_t *sum) {
+/* Over mh rows and `count` columns from `base` on; `sum` NULL: from the
+ * tile. */
+static void epilogue(product_t *p, kir_block_t *block, kir_expr_t *base,
+                     kir_expr_t *count, kir_expr_t *sum) {
   tile_t *t = p->t;
   kir_expr_t *i, *j;
   kir_block_t *rows = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
                                 tile_int(t, 0), p->mh, 1, &i);
-  kir_block_t *lanes = contraction_lane_steps(t, rows, "j", p->nh, &j);
-  contraction_set_place(p, i, j);
+  kir_block_t *lanes = contraction_lane_steps(t, rows, "j", count, &j);
+  contraction_set_place(p, i, kir_add(t->arena, base, j));
   if (sum == NULL) {
-    kir_expr_t *at[2] = {tile_row(p, i), j};
+    kir_expr_t *at[2] = {tile_row(p, i), tile_column(p, base, j)};
     sum = kir_load(t->arena, p->tile, 2, at);
     sum->is_safe = true; /* scratch is as wide as the lanes */
   }
   contraction_put(p, lanes, sum);
+}
+
+/* The sums of one panel, while they are in the first cache. */
+static void finish_panel(product_t *p, kir_block_t *block,
+                         kir_expr_t *panel) {
+  tile_t *t = p->t;
+  int64_t n;
+  kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
+  kir_expr_t *count = tile_int(t, p->nr);
+  if (!ix_is_const(p->n.extent, &n) || n % p->nr != 0) {
+    kir_expr_t *left = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->nh, base);
+    count = contraction_name(p, block, "width", tile_min(t, left, count));
+  }
+  epilogue(p, block, base, count, NULL);
 }
 
 /* ---- the kernel --------------------------------------------------------- */
@@ -232,7 +255,7 @@ static void clear_if_empty(product_t *p, kir_block_t *block, kir_expr_t *bh) {
   kir_stmt_t *empty = tile_push(t, block, tile_if(t, none));
   p->ib = tile_int(t, 0);
   p->mh = bh;
-  epilogue(p, &empty->body, contraction_zero(p));
+  epilogue(p, &empty->body, tile_int(t, 0), p->nh, contraction_zero(p));
 }
 
 static void alloc_scratch(product_t *p, kir_block_t *block) {
@@ -249,8 +272,9 @@ static void alloc_scratch(product_t *p, kir_block_t *block) {
       ix_const(pool, (lines + 1 - lines % 2) * TILE_LANES)};
   /* the epilogue's lanes may reach past the last column */
   int64_t rows = p->is_shallow ? p->mc : p->bm;
+  int64_t columns = (p->is_narrow ? p->nr : p->nc) + TILE_LANES;
   const ix_poly_t *tile_dims[2] = {ix_const(pool, rows),
-                                   ix_const(pool, p->nc + TILE_LANES)};
+                                   ix_const(pool, columns)};
   if (p->packed == NULL) {
     p->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
                            panel_dims);
@@ -298,10 +322,14 @@ static void build(product_t *p) {
                                   tile_int(t, 0), panel_count, 1, &panel);
   sweep_rows(p, panels, panel);
   if (p->is_direct) return;
+  if (p->is_narrow) {
+    finish_panel(p, panels, panel);
+    return;
+  }
   if (!p->is_shallow) {
     rows = &tile_push(t, rows, tile_if(t, is_last(p)))->body;
   }
-  epilogue(p, rows, NULL);
+  epilogue(p, rows, tile_int(t, 0), p->nh, NULL);
 }
 
 static void describe(product_t *p) {

@@ -2,8 +2,14 @@
  *
  * A job is a generation number, a function and a shared counter.  Workers
  * watch the generation (spinning for a few microseconds, then waiting on a
- * condition variable), take pieces from the counter, and report when none is
- * left.  The caller works too. */
+ * condition variable), enter the job and take pieces from the counter.  The
+ * caller works too.  When no piece is left it closes the job and waits for
+ * those that are inside; a worker that is still waking up finds it closed and
+ * costs nobody time.
+ *
+ * A worker counts itself in before it looks whether the job is open, and the
+ * caller closes it before it looks whether anybody is inside, both in one
+ * total order: so either the worker sees it closed or the caller sees it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,9 +30,11 @@ struct rcpu_pool {
   pthread_mutex_t callers;    /* one job at a time */
   pthread_mutex_t lock;
   pthread_cond_t wake;        /* generation moved or stop was set */
-  pthread_cond_t done;        /* busy reached 0 */
+  pthread_cond_t done;        /* inside reached 0 */
   atomic_uint_fast64_t generation;
-  atomic_uint busy;           /* workers that have not finished the job */
+  atomic_uint parked;         /* workers that wait for `wake` */
+  atomic_uint inside;         /* workers that may look at the job */
+  atomic_bool is_open;        /* the job below may be entered */
   atomic_bool stop;
   rcpu_work_fn fn;
   void *context;
@@ -66,16 +74,20 @@ static void *worker_main(void *arg) {
     }
     if (atomic_load(&pool->generation) == seen) {
       pthread_mutex_lock(&pool->lock);
+      atomic_fetch_add(&pool->parked, 1);
       while (atomic_load(&pool->generation) == seen &&
              !atomic_load(&pool->stop)) {
         pthread_cond_wait(&pool->wake, &pool->lock);
       }
+      atomic_fetch_sub(&pool->parked, 1);
       pthread_mutex_unlock(&pool->lock);
     }
     if (atomic_load(&pool->stop)) return NULL;
     seen = atomic_load(&pool->generation);
-    work(pool, self->number);
-    if (atomic_fetch_sub(&pool->busy, 1) == 1) {
+    atomic_fetch_add(&pool->inside, 1);
+    if (atomic_load(&pool->is_open)) work(pool, self->number);
+    if (atomic_fetch_sub(&pool->inside, 1) == 1 &&
+        !atomic_load(&pool->is_open)) {
       pthread_mutex_lock(&pool->lock);
       pthread_cond_signal(&pool->done);
       pthread_mutex_unlock(&pool->lock);
@@ -159,16 +171,19 @@ void rcpu_pool_run(rcpu_pool_t *pool, int64_t count, rcpu_work_fn fn,
   pool->piece = count / ((int64_t)pool->threads * 8);
   if (pool->piece < 1) pool->piece = 1;
   atomic_store(&pool->next, 0);
-  atomic_store(&pool->busy, pool->threads - 1);
-  pthread_mutex_lock(&pool->lock);
+  atomic_store(&pool->is_open, true);
   atomic_fetch_add(&pool->generation, 1);
-  pthread_cond_broadcast(&pool->wake);
-  pthread_mutex_unlock(&pool->lock);
-  work(pool, 0);
-  for (int i = 0; i < SPIN && atomic_load(&pool->busy) != 0; i++) relax();
-  if (atomic_load(&pool->busy) != 0) {
+  if (atomic_load(&pool->parked) > 0) {
     pthread_mutex_lock(&pool->lock);
-    while (atomic_load(&pool->busy) != 0) {
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+  }
+  work(pool, 0);
+  atomic_store(&pool->is_open, false);
+  for (int i = 0; i < SPIN && atomic_load(&pool->inside) != 0; i++) relax();
+  if (atomic_load(&pool->inside) != 0) {
+    pthread_mutex_lock(&pool->lock);
+    while (atomic_load(&pool->inside) != 0) {
       pthread_cond_wait(&pool->done, &pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
