@@ -42,6 +42,7 @@ typedef struct drv_cache drv_cache_t;   /* api_cache.h */
 typedef struct drv_object drv_object_t; /* the same */
 typedef struct drv_store drv_store_t;   /* api_weights.h */
 typedef struct drv_variant drv_variant_t; /* api_variant.c */
+struct drv_tuning;                        /* api_tuning.h */
 
 /* ---- context ------------------------------------------------------------ */
 
@@ -184,6 +185,7 @@ struct tdsl_program {
   const drv_compile_t *made; /* the compilation, for its sources */
   tir_module_t *tir;   /* DRV_INTERP, and checked programs */
   const plan_t *plan;  /* DRV_PLAN, and what follows */
+  const struct drv_tuning *tuning; /* what it was compiled with, or NULL */
   hal_device_t *hal;
   hal_program_t *loaded;
   uint32_t object_count;

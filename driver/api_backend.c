@@ -5,12 +5,46 @@
 #include "codegen/cuda/cuda.h"
 #include "passes/plan/plan_memory.h"
 #include "runtime/base/env.h"
+#include "runtime/base/os.h"
+
+enum { TUNING_BYTES = 1 << 24 };
 
 /* A text of the descriptor wins over the environment; NULL: neither. */
 static const char *choose(drv_backend_t *b, tdsl_string_t given,
                           td_env_id_t knob) {
   if (given.length > 0) return td_str_cstr(b->c->arena, given);
   return td_env_set(knob);
+}
+
+/* A file that is named and cannot be used is a warning. */
+static void open_tuning(drv_backend_t *b) {
+  drv_compile_t *c = b->c;
+  const tdsl_compile_desc_t *d = c->desc;
+  const char *path = choose(b, d->tuning, TD_ENV_TUNING);
+  bool has_text = d->tuning_text.data != NULL;
+  bool is_none = has_text ? d->tuning_text.length == 0
+                          : path == NULL || path[0] == '\0';
+  if (b->target->sm > 0 || is_none) return;
+  drv_tuning_t *t = TD_NEW(c->arena, drv_tuning_t);
+  *t = (drv_tuning_t){.arena = c->arena, .task = c->task, .target = b->target};
+  td_str_t text = d->tuning_text;
+  if (!has_text && !td_os_exists(path)) {
+    td_diag_t *diag = td_diag(c->task, TD_W07, TD_NO_LOC,
+                              "%s is not used: there is no such file", path);
+    td_diag_help(diag, "`tdslc bench FILE --tune --tuning %s` makes it", path);
+    return;
+  }
+  if (!has_text &&
+      !td_os_read_file(c->task, path, TUNING_BYTES, c->arena, &text)) {
+    return;
+  }
+  if (!drv_tuning_read(c->task, c->arena,
+                       has_text ? "the tuning text" : path, text, &t->rows)) {
+    return;
+  }
+  b->tuning = t;
+  b->options.sizes = drv_tuning_sizes;
+  b->options.sizes_user = t;
 }
 
 bool drv_backend_init(drv_backend_t *b, drv_compile_t *c) {
@@ -35,6 +69,7 @@ bool drv_backend_init(drv_backend_t *b, drv_compile_t *c) {
   b->options.plan_serial = d->plan_free == 2;
   b->state.task = c->task;
   b->state.options = &b->options;
+  open_tuning(b);
   return pass_check_options(c->task, &b->options);
 }
 

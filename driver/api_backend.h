@@ -3,6 +3,7 @@
 #define DRIVER_API_BACKEND_H
 
 #include "driver/api_cache.h"
+#include "driver/api_tuning.h"
 #include "ir/memory.h"
 #include "ir/target.h"
 #include "passes/pass.h"
@@ -17,6 +18,7 @@ typedef struct drv_backend {
   const mem_layout_t *const *layouts; /* one for each function */
   const plan_t *plan;
   uint32_t dump_count; /* files written so far */
+  drv_tuning_t *tuning; /* NULL: sizes are those of the machine row */
 } drv_backend_t;
 
 /* Machine row, pass options (descriptor, then environment). False after

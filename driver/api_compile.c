@@ -259,6 +259,7 @@ static void keep_desc(tdsl_program_t *p, const drv_compile_t *c) {
   out.argument_ranks = ranks;
   out.disable_passes = keep_text(arena, d->disable_passes);
   out.stop_after = keep_text(arena, d->stop_after);
+  out.tuning = keep_text(arena, d->tuning);
   p->desc = out;
 }
 

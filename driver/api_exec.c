@@ -168,6 +168,7 @@ bool drv_program_load(tdsl_program_t *p, drv_compile_t *c) {
   td_undefer(c->task, false);
   take_objects(p, payloads);
   p->plan = b->plan;
+  p->tuning = b->tuning;
   p->entry_count = p->plan->entry_count;
   p->plans = p->plan->entries;
   c->task->stage = "load";

@@ -274,6 +274,7 @@ bool cli_desc(cli_t *cli, tdsl_compile_desc_t *out) {
   desc.config_file = cli_text(cli_value(cli, CLI_OPT_CONFIG));
   desc.weights = cli_text(cli_value(cli, CLI_OPT_WEIGHTS));
   desc.disable_passes = cli_text(cli_value(cli, CLI_OPT_DISABLE));
+  desc.tuning = cli_text(cli_value(cli, CLI_OPT_TUNING));
   desc.trace_dir = cli_text(cli_value(cli, CLI_OPT_TRACE));
   desc.stop_after = cli_text(cli_value(cli, CLI_OPT_STOP_AFTER));
   if (getenv("TDSL_REPRO_DIR") == NULL) {

@@ -5,7 +5,7 @@
 
 #include "driver/run.h"
 
-static void close_job(cli_job_t *job) {
+void cli_job_close(cli_job_t *job) {
   tdsl_run_destroy(job->run);
   tdsl_executable_release(job->exe);
   tdsl_program_release(job->program);
@@ -188,7 +188,7 @@ static bool read_repeat(cli_t *cli, cli_job_t *job) {
   return false;
 }
 
-static int run_entry(cli_t *cli, cli_job_t *job) {
+int cli_job_make(cli_t *cli, cli_job_t *job) {
   choice_t choice = {0};
   int code = check_ins(cli);
   if (code == CLI_OK) code = cli_check_outs(cli);
@@ -196,6 +196,11 @@ static int run_entry(cli_t *cli, cli_job_t *job) {
   if (code == CLI_OK) code = read_inputs(cli, job);
   if (code == CLI_OK) code = compile(cli, job);
   if (code == CLI_OK) code = prepare(cli, job);
+  return code;
+}
+
+static int run_entry(cli_t *cli, cli_job_t *job) {
+  int code = cli_job_make(cli, job);
   if (code == CLI_OK) code = specialize(cli, job);
   if (code == CLI_OK) code = execute(cli, job);
   cli_clear(cli);
@@ -265,23 +270,28 @@ static int run_tests(cli_t *cli, cli_job_t *job) {
   return code;
 }
 
-int cli_do_RUN(cli_t *cli) {
-  cli_job_t job = {0};
+int cli_job_open(cli_t *cli, cli_job_t *job) {
   if (cli->operand_count != 1) return cli_usage(cli, "one file is wanted");
-  if (!cli_desc(cli, &job.desc)) return CLI_USAGE;
-  if (!read_repeat(cli, &job)) {
-    cli_desc_free(&job.desc);
+  if (!cli_desc(cli, &job->desc)) {
+    job->desc = (tdsl_compile_desc_t)TDSL_COMPILE_DESC_INIT;
     return CLI_USAGE;
   }
+  if (!read_repeat(cli, job)) return CLI_USAGE;
   int code = cli_open(cli);
   if (code == CLI_OK &&
-      !cli_source(cli->operands[0], &job.desc, &job.text)) {
+      !cli_source(cli->operands[0], &job->desc, &job->text)) {
     code = CLI_IO;
   }
+  return code;
+}
+
+int cli_do_RUN(cli_t *cli) {
+  cli_job_t job = {0};
+  int code = cli_job_open(cli, &job);
   if (code == CLI_OK) {
     code = cli_has(cli, CLI_OPT_TESTS) ? run_tests(cli, &job)
                                        : run_entry(cli, &job);
   }
-  close_job(&job);
+  cli_job_close(&job);
   return cli_verdict(cli, code);
 }

@@ -17,6 +17,12 @@ typedef struct cli_job {
   long repeat;
 } cli_job_t;
 
+/* From the command line to a run with its arguments set (`tdslc run` and
+ * `tdslc bench`). An exit code; cli_job_close gives everything back. */
+int cli_job_open(cli_t *cli, cli_job_t *job);
+int cli_job_make(cli_t *cli, cli_job_t *job);
+void cli_job_close(cli_job_t *job);
+
 /* One line an output: name, type, shape, range, first values. */
 int cli_print_table(cli_t *cli, const cli_job_t *job);
 /* --out: F.json and NAME=F.npy, an exit code. */

@@ -38,6 +38,15 @@ extern const pass_info_t pass_table[PASS_COUNT];
 typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text,
                              size_t length);
 
+/* Sizes that stand for those of the machine row in the kernel of one group.
+ * They choose among forms that give the same bits; 0: the row's. */
+typedef struct pass_sizes {
+  uint32_t mr, nr, mc, nc, kc;
+} pass_sizes_t;
+/* kernel: the group's as the row makes it, complete. */
+typedef void (*pass_sizes_fn)(void *user, const kir_kernel_t *kernel,
+                              pass_sizes_t *out);
+
 typedef struct pass_options {
   const char *target;      /* machine row: "cpu:x86-64-v3", ... */
   const char *disabled;    /* comma-separated names; NULL: none */
@@ -49,6 +58,8 @@ typedef struct pass_options {
                               changed the IR */
   void *dump_user;
   bool all_cascades;       /* one sweep even where it does not pay */
+  pass_sizes_fn sizes;     /* asked for each kernel; NULL: the row's sizes */
+  void *sizes_user;
 } pass_options_t;
 
 typedef struct pass_timing {

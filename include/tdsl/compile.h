@@ -207,6 +207,10 @@ typedef struct tdsl_compile_desc_t {
   /* Folder that receives IR, kernels, plan, memory and remarks of the
      compile; empty: TDSL_DUMP_DIR, or nowhere. */
   tdsl_string_t trace_dir;
+  /* File of measured tile sizes; empty: TDSL_TUNING, or none. Its contents
+     instead if tuning_text.data is not NULL, none if they are empty. W07 if
+     it cannot be used. It changes speed, never a bit. since 0.1 */
+  tdsl_string_t tuning, tuning_text;
 } tdsl_compile_desc_t;
 
 #ifdef __cplusplus

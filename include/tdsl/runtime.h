@@ -216,6 +216,24 @@ TDSL_API tdsl_status_t tdsl_run_write_counters(tdsl_run_t *run,
                                                void *user,
                                                tdsl_error_t **out_error);
 
+
+/* Runs `repeat` times (0: 20; once more before) and prints what each kernel
+   took, slowest first: median, least, spread, rates by the plan's bytes and
+   operations, and the time that the machine's ceilings, measured before and
+   after, allow.  State advances with each run.  B04 on devices without a
+   clock. since 0.1 */
+TDSL_API tdsl_status_t tdsl_run_bench(tdsl_run_t *run, uint32_t repeat,
+                                      uint32_t as_json, tdsl_text_fn_t text,
+                                      void *user, tdsl_error_t **out_error);
+/* Searches the sizes of tiles of each kernel among forms of equal bits, with
+   the arguments of this run, and adds what is faster to the tuning file at
+   `path`, which later compilations name (tdsl_compile_desc_t.tuning).
+   `repeat` runs for each form, 0: 7.  Prints a line a kernel.  The CPU alone;
+   state is left as it was. since 0.1 */
+TDSL_API tdsl_status_t tdsl_run_tune(tdsl_run_t *run, tdsl_string_t path,
+                                     uint32_t repeat, tdsl_text_fn_t text,
+                                     void *user, tdsl_error_t **out_error);
+
 TDSL_API tdsl_status_t tdsl_run_get_stats(const tdsl_run_t *run,
                                           tdsl_run_stats_t *out_stats);
 

@@ -121,7 +121,7 @@ static void report(const build_t *b, const tile_t *t) {
   }
 }
 
-static void finish(build_t *b, tile_t *t) {
+static void complete(tile_t *t) {
   kir_kernel_t *k = t->kernel;
   k->param_count = (uint32_t)t->params.length;
   k->params = t->params.data;
@@ -129,6 +129,10 @@ static void finish(build_t *b, tile_t *t) {
   k->dims = t->dims.data;
   k->card = t->card;
   kir_renumber(k);
+}
+
+static void keep(build_t *b, tile_t *t) {
+  kir_kernel_t *k = t->kernel;
   report(b, t);
   td_vec_push(b->arena, &b->kernels, k);
   td_vec_push(b->arena, &b->funcs, b->func);
@@ -136,13 +140,14 @@ static void finish(build_t *b, tile_t *t) {
   td_vec_push(b->arena, &b->params, t->param_values.data);
 }
 
-static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
+static tile_t *lower_for(build_t *b, tir_node_t **nodes, uint32_t count,
+                         const ir_target_t *target) {
   tile_t *t = TD_NEW(b->arena, tile_t);
   t->task = b->state->task;
   t->arena = b->arena;
   t->module = b->module;
   t->func = b->func;
-  t->target = b->target;
+  t->target = target;
   t->plan_serial = b->state->options->plan_serial;
   t->nodes = nodes;
   t->node_count = count;
@@ -171,7 +176,33 @@ static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
     plan_homes(b, t);
     tile_lower_nest(t, group_prefix(nodes, count));
   }
-  finish(b, t);
+  complete(t);
+  return t;
+}
+
+/* The row, or a copy of it with other sizes for this group. */
+static const ir_target_t *tuned(build_t *b, tir_node_t **nodes,
+                                uint32_t count) {
+  const pass_options_t *o = b->state->options;
+  struct pass_remarks *remarks = b->state->remarks;
+  pass_sizes_t sizes = {0};
+  if (o->sizes == NULL) return b->target;
+  b->state->remarks = NULL; /* it is lowered once more */
+  tile_t *t = lower_for(b, nodes, count, b->target);
+  b->state->remarks = remarks;
+  o->sizes(o->sizes_user, t->kernel, &sizes);
+  ir_target_t *row = TD_NEW(b->arena, ir_target_t);
+  *row = *b->target;
+  if (sizes.mr > 0) row->mr = sizes.mr;
+  if (sizes.nr > 0) row->nr = sizes.nr;
+  if (sizes.mc > 0) row->mc = sizes.mc;
+  if (sizes.nc > 0) row->nc = sizes.nc;
+  if (sizes.kc > 0) row->kc = sizes.kc;
+  return row;
+}
+
+static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
+  keep(b, lower_for(b, nodes, count, tuned(b, nodes, count)));
 }
 
 static void lower_block(build_t *b, const tir_block_t *block) {
