@@ -185,6 +185,15 @@ bool sim_mbar_complete(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
   return true;
 }
 
+/* Who arrives has heard, in whatever way, of all arrivals of the phase before:
+   it does not run ahead of those who have yet to wait for that phase, as long
+   as it is not the last to arrive. */
+static bool has_heard(const sim_mbar_t *m, const uint32_t *clocks) {
+  for (uint32_t a = 0; a < m->cta->reader_count; a++)
+    if (m->last[a] > clocks[a]) return false;
+  return true;
+}
+
 bool sim_mbar_arrive(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
                      sim_mbar_t *m, uint32_t count, uint32_t drop,
                      bool may_complete, const uint32_t *clocks) {
@@ -202,7 +211,8 @@ bool sim_mbar_arrive(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
                 8, "a .noComplete arrival is the last one of phase %u",
                 m->phase))
     return false;
-  if (m->phase && !m->is_observed) {
+  if (m->phase && !m->is_observed &&
+      (count == m->pending || !has_heard(m, clocks ? clocks : w->clocks))) {
     m->is_observed = true; /* once */
     if (!sim_find(w, ins, SIM_CHECK_MBAR_PHASE, lane, PTX_SPACE_SHARED,
                   at(m), 8,

@@ -159,6 +159,13 @@ static const async_case_t cases[] = {
      ASYNC_HEAD INIT("0", "1") SYNC "@%t " ARRIVE("0") "{{" WAIT("0", "0")
      "|}} @%t " ARRIVE("0") WAIT("0", "1") "ret; }",
      NULL, 0, 0},
+    /* warp 1 arrives again before anybody has waited, but knows by another
+       barrier that all have arrived */
+    {"ahead of the waiter", "mbar.phase", 64,
+     ASYNC_HEAD INIT("0", "64") INIT("8", "64") SYNC WARP0 ARRIVE("0")
+     ARRIVE("8") "@%p bra A;\n{{" WAIT("8", "0") "|}}" ARRIVE("0")
+     "bra B;\nA:" WAIT("0", "0") ARRIVE("0") "B:" WAIT("0", "1") "ret; }",
+     NULL, 0, 0},
     {"used before init", "mbar.init", 32,
      ASYNC_HEAD "{{" INIT("0", "1") "|}}" SYNC "@%t " ARRIVE("0")
      WAIT("0", "0") "ret; }",
