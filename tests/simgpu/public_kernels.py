@@ -11,8 +11,7 @@ from kernel 4 on, tiles with a swizzle pattern of 1024 bytes lie in memory that
 is declared as a multiple of 128; from 8 on, a block ends while its neighbour
 still arrives at its barriers; 11 and 12 hand a staging tile to a tensor store
 without a fence between the proxies and end without waiting for it, and when
-they fill the tile again, one thread alone has waited (async.source, in sizes
-that give a block two tiles).
+they fill it again for their second tile, one thread alone has waited.
 
 Exit: 0 all as expected, 1 not, 77 nothing to run."""
 import argparse
@@ -61,16 +60,19 @@ KERNELS = {
              shared=2 * (128 + 192) * 128 * 2 + 48 + 1024),
     11: dict(args="128,256,64,384,3,128,2,1", tile=(128, 256), bk=64,
              threads=384, rank=3, grid=128, cores=64, space=16, tail="s",
-             box_c=(64, 256, 2),
+             box_c=(64, 256, 2), least=2,
              shared=3 * (128 + 256) * 64 * 2 + 128 * 256 * 2 + 48 + 64),
     12: dict(args="128,256,64,384,3,128,2,1", tile=(128, 256), bk=64,
              threads=384, rank=3, grid=128, cores=64, space=128, tail="s",
-             box_c=(72, 256, 1),
+             box_c=(72, 256, 1), least=2,
              shared=3 * (128 + 256) * 64 * 2 + 256 * 144 * 2 + 48 + 512)}
 ALIGN, EXIT = {"wgmma.desc"}, {"wgmma.desc", "cluster.exit"}
-EXPECTED = {2: set(), 4: ALIGN, 5: ALIGN, 8: EXIT, 9: EXIT, 10: EXIT,
-            11: EXIT | {"proxy.fence", "async.exit"},
-            12: EXIT | {"proxy.fence", "async.exit"}}
+TWICE = ALIGN | {"proxy.fence", "async.source"}
+MUST = {2: set(), 4: ALIGN, 5: ALIGN, 8: EXIT, 9: EXIT, 10: EXIT, 11: TWICE,
+        12: TWICE}
+# consequences of the same; 256 findings are kept
+MAY = {11: {"race.shared", "race.warp", "cluster.exit", "async.exit"},
+       12: {"race.shared", "race.warp", "cluster.exit", "async.exit"}}
 
 
 def device_half(text):
@@ -152,6 +154,12 @@ class Device:
         self.lib.simgpu_counters_count.restype = ctypes.c_size_t
         check(self.lib.simgpu_configure(options.encode()), options)
         self.call("cuInit", 0)
+        self.renew()
+
+    def renew(self):
+        """A fresh context: after a fault the old one is of no use."""
+        self.lib.cuDevicePrimaryCtxReset_v2(0)
+        self.lib.simgpu_reset()
         context = ctypes.c_void_p()
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
         self.call("cuCtxSetCurrent", context)
@@ -239,8 +247,9 @@ def run(device, number, source, size):
         space = [-1] * (k["cores"] * k["space"])
         tiles = [(x, y) for x in range(-(-m // (2 * bm)))
                  for y in range(-(-n // bn))]
+        cores = min(k["cores"], -(-len(tiles) // k.get("least", 1)))
         for i, (x, y) in enumerate(tiles):
-            space[i % k["cores"] * k["space"] + i // k["cores"]] = x << 16 | y
+            space[i % cores * k["space"] + i // cores] = x << 16 | y
         params.append(ctypes.c_uint64(device.copy_in(array.array("i",
                                                                  space))))
     module, func = ctypes.c_void_p(), ctypes.c_void_p()
@@ -295,10 +304,14 @@ def main():
         with open(path) as f:
             half = device_half(f.read())
         source = "%s\nnamespace M%d {\n%s\n}\n" % (PRELUDE, number, half)
-        device.lib.simgpu_reset()
+        device.renew()
         size = [int(x) for x in args.size.split(",")]
         if number == 5:  # its schedule wants 16 x 8 tiles
             size = [2048, 2048, 128]
+        # where a tile is overwritten too early, values are right if the
+        # store reads at once
+        moment = b"async:immediate" if number in MAY else b"async:late"
+        check(device.lib.simgpu_configure(moment), "options")
         try:
             bad = run(device, number, source, size)
         except RuntimeError as e:
@@ -314,7 +327,8 @@ def main():
         ids = {key[0] for key in found}
         c = list(device.texts("counters"))[-1]
         c = c.get("counters", c)
-        good = bad == 0 and ids == EXPECTED[number]
+        good = bad == 0 and MUST[number] <= ids and \
+            ids <= MUST[number] | MAY.get(number, set())
         failed += not good
         print("kernel %2d: %s, %d of 2000 values wrong, findings: %s; shared "
               "%d of %d passes are conflicts" %
