@@ -4,8 +4,8 @@
  *   bench_matrix [--rows C1,C8] [--samples N] [--threads N]
  *                [--json FILE] [--svg FILE]
  *
- * A sample is the peers, ours among them at a place that moves, each twice of
- * which the second counts, then the ceiling; rates are medians, the ratio is
+ * A sample is the peers, ours among them at a place that moves, each several
+ * times of which the last counts, then the ceiling; rates are medians, the ratio is
  * the median of the pairs'. Results are compared with the peer's before
  * anything is timed. Cold rows rotate operand sets. Rows: bench/matrix/rows.c.
  * C12 is the time from text to first result. */
@@ -195,9 +195,9 @@ static void rotate(job_t *j) {
 /* ---- samples ------------------------------------------------------------- */
 
 /* Workers of whoever ran before may still be spinning on their core, for
- * tens of milliseconds; they sleep after this. */
+ * up to a hundred milliseconds; they sleep after this. */
 static void let_others_rest(int threads) {
-  struct timespec t = {0, 60 * 1000 * 1000};
+  struct timespec t = {0, 120 * 1000 * 1000};
   if (threads > 1) (void)nanosleep(&t, NULL);
 }
 
@@ -209,10 +209,18 @@ static double seconds_of_ours(job_t *j) {
   return now() - start;
 }
 
-/* The second of two, as for the peers. */
+/* The last of several: on a busy machine it takes tens of milliseconds until
+ * all threads of a contender are awake and on cores of their own. */
+static double warm_up_seconds(int threads) {
+  return threads > 1 ? 0.05 : 0;
+}
+
 static double sample_ours(job_t *j, int threads) {
   let_others_rest(threads);
-  (void)seconds_of_ours(j);
+  double start = now();
+  do {
+    (void)seconds_of_ours(j);
+  } while (now() - start < warm_up_seconds(threads));
   return seconds_of_ours(j);
 }
 
@@ -227,6 +235,16 @@ static double seconds_of_peer(const row_t *row, const peer_t *p, job_t *j,
   double start = now();
   row->peer(row, p, slots, out);
   return now() - start;
+}
+
+static double sample_peer(const row_t *row, const peer_t *p, job_t *j,
+                          float *out, int threads) {
+  let_others_rest(threads);
+  double start = now();
+  do {
+    (void)seconds_of_peer(row, p, j, out);
+  } while (now() - start < warm_up_seconds(threads));
+  return seconds_of_peer(row, p, j, out);
 }
 
 static double ceiling(const row_t *row, int threads) {
@@ -286,9 +304,7 @@ static void measure(tdsl_context_t *context, const row_t *row,
   }
   for (int i = 0; i < samples; i++) {
     for (int p = 0; p < peer_count; p++) {
-      let_others_rest(threads);
-      (void)seconds_of_peer(row, &peers[p], &j, out);
-      other[p][i] = seconds_of_peer(row, &peers[p], &j, out);
+      other[p][i] = sample_peer(row, &peers[p], &j, out, threads);
       /* ours, at another place in the round each time */
       if (p == i % peer_count) mine[i] = sample_ours(&j, threads);
     }

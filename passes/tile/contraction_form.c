@@ -203,6 +203,7 @@ static void choose_block(product_t *p, int64_t m, int64_t n, int64_t k) {
       !__builtin_mul_overflow(size, k, &size)) {
     wanted = size / large_work;
   }
+  wanted += wanted % 2; /* shared out evenly by an even number of threads */
   if (wanted > MOST_BLOCKS) wanted = MOST_BLOCKS;
   if (wanted < FEW_BLOCKS) wanted = FEW_BLOCKS;
   for (;;) {

@@ -36,9 +36,11 @@ struct rcpu_pool {
   atomic_uint inside;         /* workers that may look at the job */
   atomic_bool is_open;        /* the job below may be entered */
   atomic_bool stop;
+  /* the job */
   rcpu_work_fn fn;
   void *context;
   int64_t count, piece;
+  int core;                   /* where its caller began */
   _Atomic int64_t next;
 };
 
@@ -63,6 +65,25 @@ static void relax(void) {
 #endif
 }
 
+/* A worker that wakes up on the core of its caller would take turns with it.
+ * The scheduler moves it away where another core is idle; where all are busy
+ * that takes it tens of milliseconds, although this job may count for more
+ * than what runs there. */
+static void leave_core(int core) {
+  cpu_set_t all, others;
+  pthread_t self = pthread_self();
+  if (core < 0 || sched_getcpu() != core ||
+      pthread_getaffinity_np(self, sizeof all, &all) != 0) {
+    return;
+  }
+  others = all;
+  CPU_CLR((size_t)core, &others);
+  if (CPU_COUNT(&others) > 0 &&
+      pthread_setaffinity_np(self, sizeof others, &others) == 0) {
+    (void)pthread_setaffinity_np(self, sizeof all, &all);
+  }
+}
+
 static void *worker_main(void *arg) {
   rcpu_worker_t *self = arg;
   rcpu_pool_t *pool = self->pool;
@@ -85,7 +106,10 @@ static void *worker_main(void *arg) {
     if (atomic_load(&pool->stop)) return NULL;
     seen = atomic_load(&pool->generation);
     atomic_fetch_add(&pool->inside, 1);
-    if (atomic_load(&pool->is_open)) work(pool, self->number);
+    if (atomic_load(&pool->is_open)) {
+      leave_core(pool->core);
+      work(pool, self->number);
+    }
     if (atomic_fetch_sub(&pool->inside, 1) == 1 &&
         !atomic_load(&pool->is_open)) {
       pthread_mutex_lock(&pool->lock);
@@ -170,6 +194,7 @@ void rcpu_pool_run(rcpu_pool_t *pool, int64_t count, rcpu_work_fn fn,
   /* about eight pieces a thread balance uneven blocks at little cost */
   pool->piece = count / ((int64_t)pool->threads * 8);
   if (pool->piece < 1) pool->piece = 1;
+  pool->core = sched_getcpu();
   atomic_store(&pool->next, 0);
   atomic_store(&pool->is_open, true);
   atomic_fetch_add(&pool->generation, 1);
