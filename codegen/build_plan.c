@@ -470,6 +470,7 @@ static void add_kernels(builder_t *b) {
     out->scratch_bytes = cg_plan_poly(b->task, b->arena, &dims, scratch);
     out->threads = in->kernels[k].threads;
     out->workers = in->kernels[k].workers;
+    out->shared_bytes = in->kernels[k].shared_bytes;
   }
 }
 

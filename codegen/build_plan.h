@@ -16,7 +16,7 @@ typedef struct cg_kernel {
   uint32_t module;        /* index of the payload it was emitted into */
   const char *symbol;
   /* GPU: see plan_kernel_t; scratch that is not shared memory. */
-  uint32_t threads, workers;
+  uint32_t threads, workers, shared_bytes;
   const ix_poly_t *scratch_bytes; /* NULL: all LOCAL buffers */
 } cg_kernel_t;
 

@@ -117,6 +117,7 @@ void drv_backend_plan(drv_backend_t *b, const drv_payloads_t *payloads) {
                             .symbol = payloads->kernels[i].symbol};
     if (payloads->launches != NULL) {
       rows[i].threads = payloads->launches[i].threads;
+      rows[i].shared_bytes = payloads->launches[i].dynamic_bytes;
       rows[i].workers = payloads->launches[i].workers;
       rows[i].scratch_bytes = payloads->launches[i].scratch_bytes;
     }

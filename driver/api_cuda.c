@@ -10,7 +10,7 @@ enum { PART_BYTES = 32 * 1024 };
 void drv_cuda_text(drv_backend_t *b, const kir_kernel_t *const *kernels,
                    uint32_t count, bool has_lines, td_buf_t *out,
                    cgc_kernel_t *described) {
-  cgc_options_t options = {.has_lines = has_lines};
+  cgc_options_t options = {.target = b->target, .has_lines = has_lines};
   if (described == NULL) {
     described = TD_NEW_ARRAY(b->c->arena, cgc_kernel_t, count + 1);
   }

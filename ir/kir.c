@@ -179,14 +179,17 @@ static uint32_t warps_of(const kir_block_t *block) {
   for (size_t i = 0; i < block->length; i++) {
     const kir_stmt_t *s = block->data[i];
     if (s->kind == KIR_LOOP && s->loop == KIR_LOOP_WARP) {
-      bool is_const = s->hi != NULL && s->hi->op == KIR_X_CONST;
-      return is_const && s->hi->u.i64 > 0 ? (uint32_t)s->hi->u.i64 : 0;
+      bool is_const = s->hi != NULL && s->hi->op == KIR_X_CONST &&
+                      s->hi->u.i64 > 0 && s->hi->u.i64 <= UINT32_MAX;
+      uint32_t here = is_const ? (uint32_t)s->hi->u.i64 : 0;
+      if (here > most) most = here;
+      continue;
     }
     uint32_t inner = warps_of(&s->body), other = warps_of(&s->orelse);
-    most = inner > other ? inner : other;
-    if (most > 0) return most;
+    if (inner > most) most = inner;
+    if (other > most) most = other;
   }
-  return 0;
+  return most;
 }
 
 uint32_t kir_warp_count(const kir_kernel_t *kernel) {

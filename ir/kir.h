@@ -23,17 +23,27 @@
  *  5. A load widens to the arithmetic type; a store rounds once to the
  *     buffer's dtype (integers keep the low bits).
  *  6. fma is one rounding; nothing else is contracted or reassociated.
- *  7. loop.warp: constant bounds 0 .. W; iteration w is done by warp w of the
- *     block, in any order between two barriers.  In a kernel with warp loops
- *     all have the same W, lane loops and stores stand inside them, and what
- *     is outside is done by all threads alike.  What one warp stores another
- *     one may read behind a barrier, not before.
+ *  7. loop.warp: constant bounds within 0 .. W; iteration w is done by warp w
+ *     of the block, in any order between two barriers.  W, the largest bound
+ *     of all, is the block's number of warps: a loop over some of them gives
+ *     those a part of their own.  In a kernel with warp loops lane loops and
+ *     stores stand inside them, and what is outside is done by all threads
+ *     alike.  What one warp stores another one may read behind a barrier that
+ *     both pass, not before.
  *  8. copy moves n neighbours at once: a place in memory is a multiple of n
  *     elements from the start of its buffer.
  *  9. transpose turns a square register buffer; what was undefined stays so,
  *     in its new place.
  * 10. prefetch says that an element of a parameter is wanted soon. It may lie
  *     anywhere, also outside of the buffer, and changes no result.
+ * 11. copy.async starts such a move from a parameter that the kernel does not
+ *     write to a shared buffer.  copy.commit closes a group of all that was
+ *     started since the last one; copy.wait n waits until at most the n
+ *     newest groups are on their way.  Behind that and a barrier the elements
+ *     are there, and until then nobody touches them; whoever used them before
+ *     has passed a barrier too.  No copy is on its way when a block iteration
+ *     ends.
+ * 12. A swizzled buffer says where elements lie, not what they are.
  *
  * Lifetime: all in the kernel's arena. */
 #ifndef TDSL_IR_KIR_H
@@ -67,6 +77,10 @@ struct kir_buffer {
   uint32_t id;              /* GLOBAL: position among the parameters */
   bool is_read, is_written; /* GLOBAL */
   bool no_alias;            /* GLOBAL: overlaps no other parameter */
+  bool is_swizzled;         /* SHARED: rows of the last dim have 32, 64 or 128
+                               bytes; pieces of 16 change places in them as
+                               tensor copies of that width have it: address
+                               bits 4.. ^= bits 7.. */
   td_loc_t loc;
 };
 
@@ -126,21 +140,26 @@ typedef TD_VEC(kir_stmt_t *) kir_block_t;
  *        last dim, of a register buffer with rows along the one before
  * TRANSPOSE buffer, REGISTER [n, n]: element i, j and j, i change places
  * PREFETCH buffer[subs], GLOBAL; subscripts without loads
- * BARRIER of all threads of the block; outside of warp loops
+ * ASYNC  the same as COPY, later: see 11; where `mask` is false zeros come,
+ *        and nothing is read.  Subscripts are evaluated in any case
+ * COMMIT, WAIT `step`: see 11; outside of warp loops
+ * BARRIER of all threads of the block; outside of warp loops.  With a number
+ *        in `step`, 1 .. 15, of the warps lo .. hi - 1 alone
  * COMMENT text, carried into emitted code */
 struct kir_stmt {
   kir_kind_t kind;
   td_loc_t loc;
   kir_loop_t loop;
   kir_var_t *var;           /* LOOP, LET */
-  kir_expr_t *lo, *hi;      /* LOOP */
-  int64_t step;             /* LOOP; COPY: elements */
-  kir_expr_t *mask;         /* LOOP lane; IF: condition */
+  kir_expr_t *lo, *hi;      /* LOOP; BARRIER of a part */
+  int64_t step;             /* LOOP; COPY, ASYNC: elements; WAIT; BARRIER */
+  kir_expr_t *mask;         /* LOOP lane; IF: condition; ASYNC, or NULL */
   kir_block_t body, orelse;
-  kir_buffer_t *buffer;     /* STORE, COPY, ALLOC, TRANSPOSE, PREFETCH */
+  kir_buffer_t *buffer;     /* STORE, COPY, ASYNC, ALLOC, TRANSPOSE,
+                               PREFETCH */
   uint32_t sub_count;
-  kir_expr_t **subs;        /* STORE, COPY, PREFETCH */
-  kir_expr_t *value;        /* STORE, COPY, LET */
+  kir_expr_t **subs;        /* STORE, COPY, ASYNC, PREFETCH */
+  kir_expr_t *value;        /* STORE, COPY, ASYNC, LET */
   const char *text;         /* COMMENT */
 };
 
@@ -187,7 +206,7 @@ kir_stmt_t *kir_copy_stmt(kir_kernel_t *, int64_t elements, kir_buffer_t *,
                           kir_expr_t *load);
 /* The dim along which a copy moves. */
 uint32_t kir_copy_dim(const kir_buffer_t *);
-/* Warps of a block: W of the warp loops, 0 if there is none. */
+/* Warps of a block: the largest bound of the warp loops, 0: there is none. */
 uint32_t kir_warp_count(const kir_kernel_t *);
 void kir_renumber(kir_kernel_t *);
 

@@ -23,12 +23,7 @@ void kir_run_warp(kir_machine_t *m, const kir_step_t *s) {
 void kir_run_next_warp(kir_machine_t *m, const kir_step_t *s) {
   int64_t *var = s->out;
   *var += s->number;
-  if (*var >= 0 && *var < (int64_t)s->n) m->pc = s->jump;
-}
-
-void kir_run_barrier(kir_machine_t *m, const kir_step_t *s) {
-  (void)s;
-  m->phase++;
+  if (*var != *(const int64_t *)s->b) m->pc = s->jump;
 }
 
 void kir_run_jump(kir_machine_t *m, const kir_step_t *s) {
@@ -122,15 +117,19 @@ bool kir_interpret(td_task_t *task, const kir_kernel_t *kernel,
              kernel->name);
   }
   kir_machine_t m = {
-      .task = task, .steps = c.steps.data, .checks = checks, .phase = 1};
+      .task = task, .steps = c.steps.data, .checks = checks,
+      .reversed = reversed, .arena = &arena,
+      .warps = kir_warp_count(kernel)};
+  TD_CHECK(task, m.warps <= KIR_WARPS, "%u warps", m.warps);
   for (int64_t i = 0; i < nest.total && !m.failed; i++) {
     set_vars(&nest, reversed ? nest.total - 1 - i : i);
     m.pc = 0;
-    m.phase++;
+    kir_begin_block(&m);
     while (m.pc < c.steps.length) {
       const kir_step_t *s = &m.steps[m.pc++];
       s->run(&m, s);
     }
+    kir_end_block(&m);
     td_task_poll(task);
   }
   td_arena_free_all(&arena);

@@ -39,16 +39,38 @@ typedef struct kir_memory {
   size_t bytes;                 /* of an element */
   int64_t dims[IX_MAX_RANK], strides[IX_MAX_RANK];
   int64_t count;                /* elements */
-  uint8_t *defined; /* checked runs: scratch elements that were written */
+  uint8_t *defined; /* checked runs: scratch elements, a kir_defined_t */
   struct kir_meeting *meetings; /* the same, of SHARED: who was there */
+  uint32_t *reads;  /* the same: when each warp was, WARPS an element */
 } kir_memory_t;
 
-/* Who touched a shared element last, between which barriers.  Two warps, one
- * of them storing, may not meet there between the same two. */
+typedef enum kir_defined {
+  KIR_UNDEFINED,
+  KIR_DEFINED,
+  KIR_COMING, /* an asynchronous copy brings it */
+} kir_defined_t;
+
+/* Who stored to a shared element last, and when: a warp counts the barriers
+ * that it has passed.  Two warps, one of them storing, may not meet there
+ * unless a barrier of both lies in between; one that both pass, or others
+ * that order them. */
 typedef struct kir_meeting {
-  uint32_t write_phase, read_phase; /* 0: never */
-  int16_t writer, reader;           /* reader -1: several */
+  uint32_t time;   /* 0: never */
+  int16_t writer;
+  bool is_async;   /* the writer itself needs a barrier as well */
 } kir_meeting_t;
+
+enum { KIR_WARPS = 32 };
+
+/* An asynchronous copy on its way. */
+typedef struct kir_coming {
+  const struct kir_access *to;
+  const kir_memory_t *from; /* NULL: zeros come */
+  int64_t to_offset, from_offset;
+  uint32_t group, elements;
+  int16_t warp;
+  unsigned char bytes[16];
+} kir_coming_t;
 
 /* Subscripts of one load, store or fold.  `is_wide`: one value a lane.
  * `is_row`: the last subscript is that of lane 0 and moves by one. */
@@ -78,6 +100,7 @@ struct kir_step {
   int64_t number;        /* loop: step; uniform: counters */
   const void *more[3];   /* uniform: counters after the first */
   kir_access_t *access;
+  kir_access_t *from;    /* of an asynchronous copy */
 };
 
 struct kir_machine {
@@ -86,8 +109,14 @@ struct kir_machine {
   uint32_t pc;
   bool checks, failed;
   uint32_t turns; /* of loops, between looks at the cancel hook */
+  bool reversed;
   int16_t warp;
-  uint32_t phase; /* barriers passed, from 1 */
+  uint32_t warps;
+  /* times of each warp, from 1, and what of the others' it has met */
+  uint32_t time[KIR_WARPS], met[KIR_WARPS][KIR_WARPS];
+  td_arena_t *arena;
+  TD_VEC(kir_coming_t) coming; /* oldest first */
+  uint32_t groups;             /* closed */
 };
 
 /* Where an expression's value is. */
@@ -137,6 +166,30 @@ void kir_run_transpose(kir_machine_t *, const kir_step_t *);
 void kir_run_alloc(kir_machine_t *, const kir_step_t *);
 /* Faults if the element is no multiple of `number`. */
 void kir_run_aligned(kir_machine_t *, const kir_step_t *);
+/* The first fault only; the machine then stops at the next step.  `dim` at
+ * which `value` was looked for, or more than there are. */
+void kir_report(kir_machine_t *, const kir_access_t *, const char *what,
+                int64_t value, uint32_t dim);
+/* Place of one lane's element; -1 after a report. */
+int64_t kir_offset(kir_machine_t *, const kir_access_t *, uint32_t lane,
+                   bool is_load);
+
+/* ---- kir_interp_async.c ---- */
+/* What this warp does to a shared element now; false after a report. */
+bool kir_meet(kir_machine_t *, const kir_access_t *, int64_t offset,
+              bool is_load, bool is_async);
+/* All warps begin a block iteration. */
+void kir_begin_block(kir_machine_t *);
+/* Nothing may be on its way. */
+void kir_end_block(kir_machine_t *);
+/* The warps number .. n - 1 meet. */
+void kir_run_barrier(kir_machine_t *, const kir_step_t *);
+/* `number` elements a lane, from `from` to `access`, zeros where b is false;
+ * b NULL: never. */
+void kir_run_async(kir_machine_t *, const kir_step_t *);
+void kir_run_commit(kir_machine_t *, const kir_step_t *);
+/* Until at most `number` groups are on their way. */
+void kir_run_wait(kir_machine_t *, const kir_step_t *);
 
 /* ---- kir_interp_lane.c ---- */
 /* The step of an operation whose first operand is held as arg_rep. */
@@ -159,9 +212,8 @@ void kir_run_enter(kir_machine_t *, const kir_step_t *);
 void kir_run_next(kir_machine_t *, const kir_step_t *);
 /* The warp that runs from here on is number *a. */
 void kir_run_warp(kir_machine_t *, const kir_step_t *);
-/* out += number; to `jump` if there is a warp of this number among n. */
+/* out += number; to `jump` unless it is *b, where the loop ends. */
 void kir_run_next_warp(kir_machine_t *, const kir_step_t *);
-void kir_run_barrier(kir_machine_t *, const kir_step_t *);
 void kir_run_jump(kir_machine_t *, const kir_step_t *);
 void kir_run_jump_unless(kir_machine_t *, const kir_step_t *);
 

@@ -480,7 +480,9 @@ static kir_value_t eval(kir_code_t *c, const kir_expr_t *root) {
 static void warp_loop(kir_code_t *c, const kir_stmt_t *s) {
   int64_t *var = kir_code_register(c, false);
   kir_expr_t first = {.op = KIR_X_CONST, .type = TDSL_DTYPE_I64};
-  first.u.i64 = c->reversed ? s->hi->u.i64 - 1 : 0;
+  kir_expr_t end = first;
+  first.u.i64 = c->reversed ? s->hi->u.i64 - 1 : s->lo->u.i64;
+  end.u.i64 = c->reversed ? s->lo->u.i64 - 1 : s->hi->u.i64;
   kir_code_emit(c, (kir_step_t){.run = kir_copy_fn(KIR_REP_I),
                                 .n = 1,
                                 .out = var,
@@ -491,7 +493,7 @@ static void warp_loop(kir_code_t *c, const kir_stmt_t *s) {
   kir_code_block(c, &s->body);
   kir_code_emit(c, (kir_step_t){.run = kir_run_next_warp,
                                 .out = var,
-                                .n = (uint32_t)s->hi->u.i64,
+                                .b = constant(c, &end),
                                 .number = c->reversed ? -1 : 1,
                                 .jump = start});
 }
@@ -651,6 +653,34 @@ static void copy(kir_code_t *c, const kir_stmt_t *s) {
   }
 }
 
+/* Subscripts and condition now, elements when somebody has waited. */
+static void async(kir_code_t *c, const kir_stmt_t *s) {
+  const kir_expr_t *from = s->value;
+  const uint8_t *is_there = NULL;
+  if (s->mask != NULL) {
+    is_there = widen(c, eval(c, s->mask), KIR_REP_B, s->mask).reg;
+  }
+  kir_code_emit(
+      c, (kir_step_t){.run = kir_run_async,
+                      .n = c->lanes,
+                      .number = s->step,
+                      .mask = c->mask,
+                      .b = is_there,
+                      .access = access_of(c, s->buffer, s->sub_count, s->subs,
+                                          s->loc),
+                      .from = access_of(c, from->u.buffer, from->arg_count,
+                                        from->args, s->loc)});
+}
+
+/* The warps of a barrier. */
+static void barrier(kir_code_t *c, const kir_stmt_t *s) {
+  uint32_t n = kir_warp_count(c->kernel);
+  bool is_part = s->step > 0;
+  kir_code_emit(c, (kir_step_t){.run = kir_run_barrier,
+                                .number = is_part ? s->lo->u.i64 : 0,
+                                .n = is_part ? (uint32_t)s->hi->u.i64 : n});
+}
+
 /* Copied, not renamed: the value must stay what it was when memory changes. */
 static void let(kir_code_t *c, const kir_stmt_t *s) {
   void *reg = kir_code_register(c, true);
@@ -688,9 +718,15 @@ static void statement(kir_code_t *c, const kir_stmt_t *s) {
       return;
     }
     case KIR_PREFETCH: return; /* there is nothing it could change */
-    case KIR_BARRIER:
-      kir_code_emit(c, (kir_step_t){.run = kir_run_barrier});
+    case KIR_ASYNC: async(c, s); break;
+    case KIR_COMMIT:
+      kir_code_emit(c, (kir_step_t){.run = kir_run_commit});
       return;
+    case KIR_WAIT:
+      kir_code_emit(c,
+                    (kir_step_t){.run = kir_run_wait, .number = s->step});
+      return;
+    case KIR_BARRIER: barrier(c, s); return;
     case KIR_ALLOC: {
       kir_access_t *a = TD_NEW(c->arena, kir_access_t);
       a->memory = kir_code_memory(c, s->buffer, NULL);

@@ -40,6 +40,7 @@ kir_memory_t *kir_code_memory(kir_code_t *c, const kir_buffer_t *b,
   if (c->checks) m->defined = td_arena_alloc(c->arena, count);
   if (c->checks && b->space == KIR_SHARED) {
     m->meetings = TD_NEW_ARRAY(c->arena, kir_meeting_t, count);
+    m->reads = TD_NEW_ARRAY(c->arena, uint32_t, count * KIR_WARPS);
   }
   return m;
 }
@@ -53,9 +54,8 @@ void kir_run_alloc(kir_machine_t *m, const kir_step_t *s) {
 
 /* ---- addresses ------------------------------------------------------------*/
 
-/* The first fault only; the machine then stops at the next step. */
-static void report(kir_machine_t *m, const kir_access_t *a, const char *what,
-                   int64_t value, uint32_t dim) {
+void kir_report(kir_machine_t *m, const kir_access_t *a, const char *what,
+                int64_t value, uint32_t dim) {
   const kir_memory_t *at = a->memory;
   if (m->failed) return;
   m->failed = true;
@@ -74,48 +74,39 @@ static int64_t sub_of(const kir_access_t *a, uint32_t d, uint32_t lane) {
   return a->is_row && d + 1 == a->count ? v + lane : v;
 }
 
-/* False after a report: another warp was here since the last barrier, and one
- * of the two stored. */
-static bool meet(kir_machine_t *m, const kir_access_t *a, int64_t offset,
-                 bool is_load) {
-  kir_meeting_t *e = &a->memory->meetings[offset];
-  bool after_write = e->write_phase == m->phase && e->writer != m->warp;
-  bool after_read = e->read_phase == m->phase && e->reader != m->warp;
-  if (after_write || (!is_load && after_read)) {
-    report(m, a, "two warps without a barrier between them at an element", 0,
-           UINT32_MAX);
-    return false;
-  }
-  if (!is_load) {
-    e->write_phase = m->phase;
-    e->writer = m->warp;
-  } else {
-    e->reader = after_read ? -1 : m->warp;
-    e->read_phase = m->phase;
-  }
-  return true;
-}
-
-/* Element of one lane; -1 after a report. */
-static int64_t place(kir_machine_t *m, const kir_access_t *a, uint32_t lane,
-                     bool is_load) {
+int64_t kir_offset(kir_machine_t *m, const kir_access_t *a, uint32_t lane,
+                   bool is_load) {
   const kir_memory_t *at = a->memory;
   int64_t offset = 0;
   for (uint32_t d = 0; d < a->count; d++) {
     int64_t v = sub_of(a, d, lane);
     if (m->checks && (v < 0 || v >= at->dims[d])) {
-      report(m, a, is_load ? "load out of range" : "store out of range", v,
+      kir_report(m, a, is_load ? "load out of range" : "store out of range", v,
              d);
       return -1;
     }
     offset += v * at->strides[d];
   }
-  if (at->defined == NULL) return offset;
-  if (at->meetings != NULL && !meet(m, a, offset, is_load)) return -1;
+  return offset;
+}
+
+/* Element of one lane, which is used; -1 after a report. */
+static int64_t place(kir_machine_t *m, const kir_access_t *a, uint32_t lane,
+                     bool is_load) {
+  const kir_memory_t *at = a->memory;
+  int64_t offset = kir_offset(m, a, lane, is_load);
+  if (at->defined == NULL || offset < 0) return offset;
+  if (at->defined[offset] == KIR_COMING) {
+    kir_report(m, a, "a copy is on its way to an element", 0, UINT32_MAX);
+    return -1;
+  }
+  if (at->meetings != NULL && !kir_meet(m, a, offset, is_load, false)) {
+    return -1;
+  }
   if (!is_load) {
-    at->defined[offset] = 1;
+    at->defined[offset] = KIR_DEFINED;
   } else if (at->defined[offset] == 0) {
-    report(m, a, "load of an undefined element", 0, UINT32_MAX);
+    kir_report(m, a, "load of an undefined element", 0, UINT32_MAX);
     return -1;
   }
   return offset;
@@ -274,7 +265,7 @@ void kir_run_aligned(kir_machine_t *m, const kir_step_t *s) {
       offset += sub_of(a, d, l) * a->memory->strides[d];
     }
     if (offset % s->number == 0) continue;
-    report(m, a, "a copy from or to a place that is no multiple of it", 0,
+    kir_report(m, a, "a copy from or to a place that is no multiple of it", 0,
            UINT32_MAX);
     return;
   }
@@ -313,7 +304,7 @@ void kir_run_fold(kir_machine_t *m, const kir_step_t *s) {
     int64_t offset = place(m, a, 0, true);
     if (offset < 0) return;
     if (at->defined != NULL && at->defined[offset + l] == 0) {
-      report(m, a, "fold of an undefined element", 0, UINT32_MAX);
+      kir_report(m, a, "fold of an undefined element", 0, UINT32_MAX);
       return;
     }
     read_one(at, offset + l, s->rep, row, l);

@@ -176,7 +176,9 @@ static kir_stmt_t *parse_alloc(kir_parser_t *p) {
   kir_stmt_t *s = new_stmt(p, KIR_ALLOC);
   for (kir_space_t space = KIR_LOCAL; space <= KIR_REGISTER; space++) {
     if (!tir_take_word(&p->t, kir_space_text(space))) continue;
+    bool is_swizzled = tir_take_word(&p->t, "swizzled");
     s->buffer = parse_buffer(p, space);
+    s->buffer->is_swizzled = is_swizzled;
     return s;
   }
   tir_fail(&p->t, "expected a memory space, got `%.*s`",
@@ -193,14 +195,31 @@ static kir_stmt_t *parse_store(kir_parser_t *p) {
   return s;
 }
 
-/* copy 4 r[0, l] = x[i + 4*l] */
-static kir_stmt_t *parse_copy(kir_parser_t *p) {
-  kir_stmt_t *s = new_stmt(p, KIR_COPY);
+/* copy 4 r[0, l] = x[i + 4*l], copy.async 4 s[l * 4] = x[i + 4*l] where c */
+static kir_stmt_t *parse_copy(kir_parser_t *p, kir_kind_t kind) {
+  kir_stmt_t *s = new_stmt(p, kind);
   s->step = tir_expect_int(&p->t);
   s->buffer = kir_parse_buffer(p);
   s->sub_count = kir_parse_subs(p, &s->subs);
   tir_expect_punct(&p->t, "=");
   s->value = kir_parse_expr(p);
+  if (kind == KIR_ASYNC && tir_take_word(&p->t, "where")) {
+    s->mask = kir_parse_expr(p);
+  }
+  return s;
+}
+
+/* barrier, barrier 1 of 0 .. 4 */
+static kir_stmt_t *parse_barrier(kir_parser_t *p) {
+  kir_stmt_t *s = new_stmt(p, KIR_BARRIER);
+  tir_parser_t *t = &p->t;
+  if (t->now.token != TIR_T_INT) return s;
+  s->step = tir_expect_int(t);
+  if (s->step == 0) tir_fail(t, "barrier 0 is that of all threads");
+  if (!tir_take_word(t, "of")) tir_fail(t, "expected `of`");
+  s->lo = kir_parse_expr(p);
+  tir_expect_punct(t, "..");
+  s->hi = kir_parse_expr(p);
   return s;
 }
 
@@ -223,7 +242,14 @@ static void parse_stmt(kir_parser_t *p, kir_block_t *block, int depth) {
   } else if (tir_take_word(t, "alloc")) {
     s = parse_alloc(p);
   } else if (tir_take_word(t, "copy")) {
-    s = parse_copy(p);
+    s = parse_copy(p, KIR_COPY);
+  } else if (tir_take_word(t, kir_kind_text(KIR_ASYNC))) {
+    s = parse_copy(p, KIR_ASYNC);
+  } else if (tir_take_word(t, kir_kind_text(KIR_COMMIT))) {
+    s = new_stmt(p, KIR_COMMIT);
+  } else if (tir_take_word(t, kir_kind_text(KIR_WAIT))) {
+    s = new_stmt(p, KIR_WAIT);
+    s->step = tir_expect_int(t);
   } else if (tir_take_word(t, "transpose")) {
     s = new_stmt(p, KIR_TRANSPOSE);
     s->buffer = kir_parse_buffer(p);
@@ -232,7 +258,7 @@ static void parse_stmt(kir_parser_t *p, kir_block_t *block, int depth) {
     s->buffer = kir_parse_buffer(p);
     s->sub_count = kir_parse_subs(p, &s->subs);
   } else if (tir_take_word(t, "barrier")) {
-    s = new_stmt(p, KIR_BARRIER);
+    s = parse_barrier(p);
   } else if (tir_take_word(t, "note")) {
     s = new_stmt(p, KIR_COMMENT);
     s->text = tir_expect_string(t);

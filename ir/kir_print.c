@@ -417,9 +417,31 @@ static void statement(printer_t *p, const kir_stmt_t *s) {
       name(p, s->buffer);
       expr_list(p, s->subs, s->sub_count);
       break;
-    case KIR_BARRIER: td_buf_puts(p->out, "barrier"); break;
+    case KIR_ASYNC:
+      td_buf_printf(p->out, "copy.async %lld ", (long long)s->step);
+      name(p, s->buffer);
+      expr_list(p, s->subs, s->sub_count);
+      td_buf_puts(p->out, " = ");
+      expr(p, s->value, false);
+      if (s->mask == NULL) break;
+      td_buf_puts(p->out, " where ");
+      expr(p, s->mask, false);
+      break;
+    case KIR_COMMIT: td_buf_puts(p->out, "copy.commit"); break;
+    case KIR_WAIT:
+      td_buf_printf(p->out, "copy.wait %lld", (long long)s->step);
+      break;
+    case KIR_BARRIER:
+      td_buf_puts(p->out, "barrier");
+      if (s->step == 0) break;
+      td_buf_printf(p->out, " %lld of ", (long long)s->step);
+      expr(p, s->lo, false);
+      td_buf_puts(p->out, " .. ");
+      expr(p, s->hi, false);
+      break;
     case KIR_ALLOC:
       td_buf_printf(p->out, "alloc %s ", kir_space_text(s->buffer->space));
+      if (s->buffer->is_swizzled) td_buf_puts(p->out, "swizzled ");
       buffer(p, s->buffer);
       break;
     case KIR_COMMENT:

@@ -103,11 +103,12 @@ bool kir_is_reserved(td_str_t word) {
       "inf",   "nan",  "true", "false", "in",   "out",  "inout", "dims",
       "where", "step", "safe", "and",   "or",   "let",  "if",    "else",
       "alloc", "note", "card", "min",   "max",  "alias", "copy",  "barrier",
-      "transpose", "prefetch"};
+      "transpose", "prefetch", "of", "swizzled"};
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
     if (td_str_eqc(word, words[i])) return true;
   }
-  return td_str_starts(word, "loop.") || td_str_starts(word, "fold.");
+  return td_str_starts(word, "loop.") || td_str_starts(word, "fold.") ||
+         td_str_starts(word, "copy.");
 }
 
 /* Nodes of e as a tree, counted up to a limit: a deep tree is never walked

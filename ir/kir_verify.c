@@ -12,6 +12,8 @@ enum {
   MAX_COPIES = 1 << 16,
   MAX_LANES = 64,
   MAX_WARPS = 32,
+  MAX_BARRIERS = 15,        /* of some warps; number 0 is that of all */
+  MAX_GROUPS = 15,          /* of copies that a wait leaves on their way */
   MAX_BLOCK_LOOPS = 16,
   MAX_DIM = 1 << 12,        /* of a register buffer */
   MAX_REGISTERS = 1 << 16,  /* elements, of all warps and lanes */
@@ -38,6 +40,7 @@ typedef struct verifier {
   int64_t lanes;
   const kir_var_t *warp;    /* of the warp loop around, or NULL */
   int64_t warps;            /* of the kernel; 0: no warp loops */
+  int64_t meets[MAX_BARRIERS + 1][2]; /* warps of a barrier; hi 0: not met */
   td_loc_t loc;             /* of the statement looked at */
 } verifier_t;
 
@@ -115,6 +118,20 @@ static void check_buffer(verifier_t *v, const kir_buffer_t *b) {
   if (v->ok && b->space == KIR_REGISTER && b->rank > 0 && row_width(b) == 0) {
     fail(v, v->loc, "a register row of %s is wider than %d", b->name,
          MAX_LANES);
+  }
+}
+
+/* Whole rows lie as they do under a tensor copy's swizzle of that width. */
+static void check_swizzle(verifier_t *v, const kir_buffer_t *b) {
+  int64_t n = 0;
+  bool is_row = b->space == KIR_SHARED && b->rank > 1 &&
+                ix_is_const(b->dims[b->rank - 1], &n);
+  int64_t bytes = is_row && n > 0 && n <= MAX_DIM
+                      ? n * (int64_t)td_dtype_bytes(b->dtype)
+                      : 0;
+  if (bytes != 32 && bytes != 64 && bytes != 128) {
+    fail(v, v->loc, "swizzled %s has no rows of 32, 64 or 128 shared bytes",
+         b->name);
   }
 }
 
@@ -447,11 +464,10 @@ static void check_loop(verifier_t *v, const kir_stmt_t *s, int depth,
       }
       break;
     case KIR_LOOP_WARP:
-      if (!is_const || s->lo->u.i64 != 0 || s->step != 1 ||
-          s->hi->u.i64 < 1 || s->hi->u.i64 != v->warps ||
-          v->warps > MAX_WARPS || v->warp != NULL) {
-        fail(v, v->loc, "warps are not 0 .. n, the same n <= %d everywhere",
-             MAX_WARPS);
+      if (!is_const || s->lo->u.i64 < 0 || s->step != 1 ||
+          s->hi->u.i64 <= s->lo->u.i64 || v->warps > MAX_WARPS ||
+          v->warp != NULL) {
+        fail(v, v->loc, "warps are not some of 0 .. n, n <= %d", MAX_WARPS);
       }
       break;
     case KIR_LOOP_SERIAL: break;
@@ -575,6 +591,58 @@ static void check_prefetch(verifier_t *v, const kir_stmt_t *s) {
   }
 }
 
+/* From memory that stays as it is to memory that all see. */
+static void check_async(verifier_t *v, const kir_stmt_t *s) {
+  const kir_expr_t *from = s->value;
+  if (from == NULL || from->op != KIR_X_LOAD || v->lane == NULL ||
+      v->warp == NULL) {
+    fail(v, v->loc, "a copy on its way is not from a place, or no lane's");
+    return;
+  }
+  if (s->mask != NULL) {
+    check_expr(v, s->mask, TDSL_DTYPE_BOOL, "the condition");
+  }
+  check_store(v, s);
+  if (!v->ok) return;
+  int64_t bytes = s->step * (int64_t)td_dtype_bytes(s->buffer->dtype);
+  if (from->u.buffer->dtype != s->buffer->dtype) {
+    fail(v, v->loc, "a copy between dtypes");
+  } else if (s->buffer->space != KIR_SHARED ||
+             from->u.buffer->space != KIR_GLOBAL ||
+             from->u.buffer->is_written) {
+    fail(v, v->loc, "a copy on its way is not from a parameter that stays "
+                    "to shared memory");
+  } else if (s->buffer->rank == 0 || from->u.buffer->rank == 0 ||
+             s->step < 1 || s->step > 16 ||
+             (bytes != 4 && bytes != 8 && bytes != 16)) {
+    fail(v, v->loc, "a copy on its way of %lld elements, not of 4, 8 or 16 "
+                    "bytes", (long long)s->step);
+  }
+}
+
+/* All threads, or some warps that always meet under this number. */
+static void check_barrier(verifier_t *v, const kir_stmt_t *s) {
+  if (v->warps == 0 || v->warp != NULL || v->lane != NULL) {
+    fail(v, v->loc, "a barrier in a warp or lane loop, or without any");
+  }
+  if (s->step == 0 || !v->ok) return;
+  if (s->step < 1 || s->step > MAX_BARRIERS || s->lo == NULL ||
+      s->hi == NULL || !is_const_i64(s->lo) || !is_const_i64(s->hi) ||
+      s->lo->u.i64 < 0 || s->hi->u.i64 <= s->lo->u.i64 ||
+      s->hi->u.i64 > v->warps) {
+    fail(v, v->loc, "barrier %lld is not of some of the warps, or no number "
+                    "of 1 .. %d", (long long)s->step, MAX_BARRIERS);
+    return;
+  }
+  int64_t *met = v->meets[s->step];
+  if (met[1] > 0 && (met[0] != s->lo->u.i64 || met[1] != s->hi->u.i64)) {
+    fail(v, v->loc, "barrier %lld is of other warps elsewhere",
+         (long long)s->step);
+  }
+  met[0] = s->lo->u.i64;
+  met[1] = s->hi->u.i64;
+}
+
 static void check_stmt(verifier_t *v, const kir_stmt_t *s, int depth,
                        int64_t copies, uint32_t block_loops) {
   switch (s->kind) {
@@ -597,13 +665,21 @@ static void check_stmt(verifier_t *v, const kir_stmt_t *s, int depth,
     case KIR_COPY: check_copy(v, s); return;
     case KIR_TRANSPOSE: check_transpose(v, s); return;
     case KIR_PREFETCH: check_prefetch(v, s); return;
-    case KIR_BARRIER:
+    case KIR_ASYNC: check_async(v, s); return;
+    case KIR_BARRIER: check_barrier(v, s); return;
+    case KIR_COMMIT: case KIR_WAIT:
       if (v->warps == 0 || v->warp != NULL || v->lane != NULL) {
-        fail(v, v->loc, "a barrier in a warp or lane loop, or without any");
+        fail(v, v->loc, "%s in a warp or lane loop, or without any",
+             kir_kind_text(s->kind));
+      }
+      if (s->kind == KIR_WAIT && (s->step < 0 || s->step > MAX_GROUPS)) {
+        fail(v, v->loc, "a wait leaves %lld groups, not 0 .. %d",
+             (long long)s->step, MAX_GROUPS);
       }
       return;
     case KIR_ALLOC:
       check_buffer(v, s->buffer);
+      if (v->ok && s->buffer->is_swizzled) check_swizzle(v, s->buffer);
       if (!v->ok) return;
       if (v->lane != NULL || s->buffer->space == KIR_GLOBAL) {
         fail(v, v->loc, "alloc of %s in a lane loop or of a parameter",

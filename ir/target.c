@@ -20,10 +20,10 @@ static const ir_target_t rows[] = {
 #define CPU(id, name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, \
             nc, kc)                                                           \
   {name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, nc, kc, 0, \
-   0, 0, 0, RATES_OF(id)},
-#define GPU(id, name, sm, warp, shared, sms)                               \
-  {name, "", "", warp, 255, 1, 1, 0, 0, 0, 0, 0, sm, warp, shared, sms, \
-   RATES_OF(id)},
+   0, 0, 0, 0, 0, false, RATES_OF(id)},
+#define GPU(id, name, sm, warp, shared, sms, most, params, async)             \
+  {name, "",   "",     warp, 255,  1,      1, 0, 0, 0, 0, 0,                   \
+   sm,   warp, shared, sms,  most, params, async, RATES_OF(id)},
 #include "ir/target.def"
 };
 

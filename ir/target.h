@@ -18,6 +18,9 @@ typedef struct ir_target {
   uint32_t sm;           /* GPU: ten times the compute capability; CPU: 0 */
   uint32_t warp;         /* GPU: lanes of a warp; CPU: 0 */
   uint32_t shared, sms;  /* GPU: bytes of a block, multiprocessors */
+  uint32_t shared_most;  /* GPU: bytes of a block that asks for them */
+  uint32_t param_bytes;  /* GPU: of a kernel's arguments */
+  bool has_async;        /* GPU: copies that a thread does not wait for */
   /* GB/s, 10^9 operations a second, the same of functions, ns */
   uint32_t stream, flops, special, launch;
 } ir_target_t;

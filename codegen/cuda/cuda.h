@@ -17,8 +17,10 @@
 #define TDSL_CODEGEN_CUDA_H
 
 #include "ir/kir.h"
+#include "ir/target.h"
 
 typedef struct cgc_options {
+  const ir_target_t *target; /* a GPU */
   bool has_lines;  /* #line directives to the program's text */
 } cgc_options_t;
 
@@ -26,7 +28,8 @@ typedef struct cgc_kernel {
   const char *symbol;
   uint32_t threads;            /* of a block */
   uint32_t workers;            /* of a block */
-  uint32_t shared_bytes;       /* static, of a block */
+  uint32_t shared_bytes;       /* of a block */
+  uint32_t dynamic_bytes;      /* of these, what a launch has to ask for */
   const ix_poly_t *scratch_bytes; /* of a worker, in global memory */
 } cgc_kernel_t;
 

@@ -28,7 +28,7 @@ typedef enum cgc_helper {
   CGC_HELPER_COUNT
 } cgc_helper_t;
 
-enum { CGC_WARP = 32, CGC_HALF = 16, CGC_SHARED_MOST = 48 * 1024 };
+enum { CGC_WARP = 32, CGC_HALF = 16 };
 
 typedef enum cgc_place {
   CGC_PARAM,   /* global memory of the caller */
@@ -61,6 +61,9 @@ typedef struct cgc_buffer {
   bool is_read;       /* loaded or folded anywhere */
   bool is_written;
   uint32_t reads;     /* while a round of cgc_scan counts */
+  uint32_t bytes;     /* of constant size, in whole lines of 16; 0: not so, or
+                         more than shared memory */
+  uint32_t at;        /* SHARED: from where the worker's begins */
   bool is_exchanged;  /* a REGISTER row used beside the own lane */
   bool has_warps;     /* a REGISTER buffer whose first dim is the warp */
 } cgc_buffer_t;
@@ -107,6 +110,7 @@ typedef struct cgc {
   const char **dim_names;
   const ix_poly_t *scratch_used;
   uint32_t shared_bytes;    /* of one worker */
+  bool is_one_piece;        /* shared memory is one array; else by buffer */
   uint32_t temps;           /* numbers of temporaries */
   uint32_t budget;          /* expressions that may still be emitted */
   /* the lane loop around */
@@ -189,10 +193,17 @@ const char *cgc_rounded(cgc_t *g, tdsl_dtype_t dtype, const char *v,
 
 /* ---- cuda_memory.c ---- */
 cgc_buffer_t *cgc_buffer(cgc_t *g, const kir_buffer_t *b);
+/* ---- cuda_place.c ---- */
 /* Decides where buffers lie, and how many workers a block has. */
 void cgc_place_buffers(cgc_t *g);
 /* Shared memory of all workers, at the kernel's top. */
 void cgc_declare_shared(cgc_t *g);
+/* Bytes of a block, and what of them a launch has to ask for. */
+uint32_t cgc_block_shared(const cgc_t *g);
+uint32_t cgc_dynamic_shared(const cgc_t *g);
+/* Emits what makes a SHARED buffer visible where it is allocated. */
+void cgc_alloc_shared(cgc_t *g, const cgc_buffer_t *c);
+/* ---- cuda_memory.c ---- */
 /* Emits what an ALLOC makes visible. */
 void cgc_alloc(cgc_t *g, const kir_buffer_t *b);
 const char *cgc_load(cgc_t *g, const kir_expr_t *e);
@@ -204,6 +215,8 @@ const char *cgc_element(cgc_t *g, const kir_buffer_t *b, uint32_t count,
 void cgc_put_store(cgc_t *g, const kir_stmt_t *s, const char *value);
 /* Emits a COPY: one access of up to 16 bytes. */
 void cgc_put_copy(cgc_t *g, const kir_stmt_t *s);
+/* Emits the start of an asynchronous one. */
+void cgc_put_async(cgc_t *g, const kir_stmt_t *s);
 bool cgc_is_own_lane(const cgc_t *g, const kir_buffer_t *b,
                      kir_expr_t *const *subs);
 
@@ -217,6 +230,10 @@ void cgc_touch_own(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out);
 cgc_touch_t *cgc_touches(cgc_t *g); /* a table, nothing touched */
 /* __syncthreads, after which nothing is pending. */
 void cgc_barrier(cgc_t *g);
+/* The statement: of all threads, or of some warps. */
+void cgc_put_barrier(cgc_t *g, const kir_stmt_t *s);
+/* Warps lo .. hi - 1, as a condition; NULL: all there are. */
+const char *cgc_some_warps(cgc_t *g, const kir_stmt_t *s);
 /* Mask of the threads of a worker. */
 const char *cgc_mates(cgc_t *g);
 void cgc_put_sync(cgc_t *g);

@@ -62,6 +62,7 @@ static void free_statement(cgc_t *g, const kir_stmt_t *s) {
     case KIR_LET: cgc_let(g, s); return;
     case KIR_STORE: cgc_put_store(g, s, cgc_expr(g, s->value)); return;
     case KIR_COPY: cgc_put_copy(g, s); return;
+    case KIR_ASYNC: cgc_put_async(g, s); return;
     case KIR_IF:
       cg_open(&g->text, "if (%s) {", cgc_bare(g, cgc_expr(g, s->mask)));
       free_block(g, &s->body);
@@ -217,10 +218,12 @@ static void step_store(cgc_t *g, const kir_stmt_t *s, const on_t *on,
 }
 
 static void step_copy(cgc_t *g, const kir_stmt_t *s, const on_t *on) {
+  void (*put)(cgc_t *, const kir_stmt_t *) =
+      s->kind == KIR_ASYNC ? cgc_put_async : cgc_put_copy;
   for (g->part = 0; g->part < g->parts; g->part++) {
     cgc_begin_stmt(g, s);
     cg_open(&g->text, "if (%s) {", on->part[g->part]);
-    cgc_put_copy(g, s);
+    put(g, s);
     cg_close(&g->text, "}");
   }
 }
@@ -236,7 +239,7 @@ static void step_statement(cgc_t *g, const kir_stmt_t *s, const on_t *on) {
   switch ((int)s->kind) {
     case KIR_LET: step_let(g, s, on); break;
     case KIR_STORE: step_store(g, s, on, meets_itself(g, own)); break;
-    case KIR_COPY: step_copy(g, s, on); break;
+    case KIR_COPY: case KIR_ASYNC: step_copy(g, s, on); break;
     case KIR_IF: {
       on_t yes = narrow(g, s, on);
       step_block(g, &s->body, &yes);

@@ -5,91 +5,10 @@
 
 #define F(...) td_arena_printf(g->arena, __VA_ARGS__)
 
-enum {
-  THREADS = 128,    /* of a block, at most */
-};
-
 cgc_buffer_t *cgc_buffer(cgc_t *g, const kir_buffer_t *b) {
   cgc_buffer_t *c = td_map_get_u64(g->buffers, cgc_key(b));
   TD_CHECK(g->task, c != NULL, "buffer %s is not allocated", b->name);
   return c;
-}
-
-/* ---- places -------------------------------------------------------------- */
-
-/* Bytes of a buffer of constant size, in whole lines of 16; 0: not constant or
- * more than shared memory. */
-static uint32_t constant_bytes(const kir_buffer_t *b) {
-  uint64_t bytes = td_dtype_bytes(b->dtype);
-  for (uint32_t d = 0; d < b->rank; d++) {
-    int64_t n;
-    if (!ix_is_const(b->dims[d], &n) || n < 0) return 0;
-    if (n == 0) n = 1;
-    if ((uint64_t)n > CGC_SHARED_MOST) return 0;
-    bytes *= (uint64_t)n;
-    if (bytes > CGC_SHARED_MOST) return 0;
-  }
-  return (uint32_t)((bytes + 15) / 16 * 16);
-}
-
-static bool is_memory(const cgc_t *g, const cgc_buffer_t *c) {
-  if (c->b->space == KIR_REGISTER) return c->is_exchanged && g->is_warp;
-  return c->b->space != KIR_GLOBAL;
-}
-
-/* Of a block with warp loops: what is shared is, and nothing else is
- * memory. */
-static void place_shared(cgc_t *g) {
-  for (size_t i = 0; i < g->buffer_list.length; i++) {
-    cgc_buffer_t *c = g->buffer_list.data[i];
-    if (c->place != CGC_SCRATCH) continue;
-    uint32_t bytes = constant_bytes(c->b);
-    if (c->b->space != KIR_SHARED || bytes == 0 ||
-        g->shared_bytes + bytes > CGC_SHARED_MOST) {
-      td_raise(g->task, TDSL_STATUS_LIMIT,
-               "kernel %s: %s is no shared memory of at most %d bytes",
-               cgc_origin(g), c->b->name, CGC_SHARED_MOST);
-    }
-    c->place = CGC_SHARED;
-    g->shared_bytes += bytes;
-  }
-  g->workers = 1;
-}
-
-/* The smallest buffers go to shared memory: they are the ones met most often
- * for their size, and most of them fit. */
-void cgc_place_buffers(cgc_t *g) {
-  size_t n = g->buffer_list.length;
-  for (size_t i = 0; i < n; i++) {
-    cgc_buffer_t *c = g->buffer_list.data[i];
-    if (is_memory(g, c)) c->place = CGC_SCRATCH;
-  }
-  g->shared_bytes = 0;
-  g->workers = THREADS;
-  if (!g->is_warp) return;
-  if (g->warps > 0) {
-    place_shared(g);
-    return;
-  }
-  for (;;) {
-    cgc_buffer_t *best = NULL;
-    uint32_t best_bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-      cgc_buffer_t *c = g->buffer_list.data[i];
-      uint32_t bytes = constant_bytes(c->b);
-      if (c->place != CGC_SCRATCH || bytes == 0) continue;
-      if (best != NULL && bytes >= best_bytes) continue;
-      best = c;
-      best_bytes = bytes;
-    }
-    if (best == NULL || g->shared_bytes + best_bytes > CGC_SHARED_MOST) break;
-    best->place = CGC_SHARED;
-    g->shared_bytes += best_bytes;
-  }
-  g->workers = THREADS / g->width;
-  while (g->workers > 1 && g->workers * g->shared_bytes > CGC_SHARED_MOST) {
-    g->workers--;
-  }
 }
 
 static uint64_t element_count(const kir_buffer_t *b, uint32_t first,
@@ -101,23 +20,6 @@ static uint64_t element_count(const kir_buffer_t *b, uint32_t first,
     count *= (uint64_t)n;
   }
   return count;
-}
-
-void cgc_declare_shared(cgc_t *g) {
-  for (size_t i = 0; i < g->buffer_list.length; i++) {
-    const cgc_buffer_t *c = g->buffer_list.data[i];
-    if (c->place != CGC_SHARED || !(c->is_read || c->is_written)) continue;
-    uint32_t count =
-        constant_bytes(c->b) / (uint32_t)td_dtype_bytes(c->b->dtype);
-    const char *type = cgc_storage_type(g, c->b->dtype);
-    if (g->warps > 0) {
-      cg_line(&g->text, "__shared__ __align__(16) %s %s[%u];", type, c->name,
-              count);
-      continue;
-    }
-    cg_line(&g->text, "__shared__ __align__(16) %s s%s[%u][%u];", type,
-            c->name, g->workers, count);
-  }
 }
 
 /* Variables of a thread that hold its part of a row buffer. */
@@ -149,11 +51,8 @@ void cgc_alloc(cgc_t *g, const kir_buffer_t *b) {
   if (!c->is_read && !c->is_written) return;
   if (c->place == CGC_REGS) {
     alloc_registers(g, c);
-  } else if (c->place == CGC_SHARED && g->warps > 0) {
-    return; /* declared at the top */
   } else if (c->place == CGC_SHARED) {
-    cg_line(&g->text, "%s *const %s = s%s[threadIdx.y];", type, c->name,
-            c->name);
+    cgc_alloc_shared(g, c);
   } else {
     TD_CHECK(g->task, c->place == CGC_SCRATCH, "space of %s", b->name);
     ix_pool_t *pool = g->kernel->pool;
@@ -249,10 +148,59 @@ static const char *register_element(cgc_t *g, const cgc_buffer_t *c,
   return F("%s[%s]", c->name, cgc_bare(g, at));
 }
 
+enum { PERIOD = 8, MAX_SUM = 64 }; /* rows after which a swizzle repeats */
+
+/* e without addends that are whole periods; NULL: nothing is left. */
+static kir_expr_t *within_period(cgc_t *g, kir_expr_t *e, int depth) {
+  if (cgc_is_multiple(g, e, PERIOD)) return NULL;
+  if (e->op != KIR_X_ADD || depth > MAX_SUM) return e;
+  kir_expr_t *a = within_period(g, e->args[0], depth + 1);
+  kir_expr_t *b = within_period(g, e->args[1], depth + 1);
+  if (a == NULL || b == NULL) return a == NULL ? b : a;
+  return kir_add(g->arena, a, b);
+}
+
+/* A row's number as far as the swizzle looks at it, so that a compiler sees
+ * that it is the same for many rows. */
+static kir_expr_t *swizzle_row(cgc_t *g, const kir_buffer_t *b,
+                               kir_expr_t *const *subs) {
+  kir_expr_t *sum = NULL;
+  int64_t stride = 1, n = 1;
+  for (uint32_t d = b->rank - 1; d > 0; d--) {
+    kir_expr_t *each = kir_const_i(g->arena, TDSL_DTYPE_I64, stride);
+    kir_expr_t *one = within_period(
+        g, kir_mul(g->arena, subs[d - 1], each), 0);
+    if (one != NULL) sum = sum == NULL ? one : kir_add(g->arena, sum, one);
+    (void)ix_is_const(b->dims[d - 1], &n);
+    stride *= n;
+  }
+  return sum;
+}
+
+/* Pieces of 16 bytes change places within the row: their number is taken
+ * exclusive or some bits of the row's. */
+static const char *swizzled_element(cgc_t *g, const cgc_buffer_t *c,
+                                    kir_expr_t *const *subs) {
+  const kir_buffer_t *b = c->b;
+  int64_t n = 1;
+  (void)ix_is_const(b->dims[b->rank - 1], &n);
+  uint32_t bytes = (uint32_t)td_dtype_bytes(b->dtype);
+  uint32_t pieces = (uint32_t)n * bytes / 16, piece = 16 / bytes;
+  const char *row = offset(g, b, b->rank - 1, subs);
+  const char *at = cgc_expr(g, subs[b->rank - 1]);
+  kir_expr_t *low = swizzle_row(g, b, subs);
+  if (low != NULL) {
+    at = F("(%s ^ (int)((unsigned)%s / %u %% %u * %u))", at, cgc_expr(g, low),
+           8 / pieces, pieces, piece);
+  }
+  return F("%s[%s * %lld + %s]", c->name, row, (long long)n, at);
+}
+
 const char *cgc_element(cgc_t *g, const kir_buffer_t *b, uint32_t count,
                         kir_expr_t *const *subs) {
   const cgc_buffer_t *c = cgc_buffer(g, b);
   if (c->place == CGC_REGS) return register_element(g, c, subs);
+  if (b->is_swizzled) return swizzled_element(g, c, subs);
   return F("%s[%s]", c->name, cgc_bare(g, offset(g, b, count, subs)));
 }
 
@@ -387,6 +335,20 @@ void cgc_put_copy(cgc_t *g, const kir_stmt_t *s) {
             cgc_element(g, to, to->rank, moved(g, to, s->subs, i)),
             cgc_bare(g, e));
   }
+}
+
+void cgc_put_async(cgc_t *g, const kir_stmt_t *s) {
+  const kir_buffer_t *from = s->value->u.buffer;
+  size_t bytes = td_dtype_bytes(from->dtype) * (size_t)s->step;
+  cgc_helper_t helper = bytes == 16  ? CGC_ASYNC_16
+                        : bytes == 8 ? CGC_ASYNC_8
+                                     : CGC_ASYNC_4;
+  const char *is_there =
+      s->mask == NULL ? "true" : cgc_bare(g, cgc_expr(g, s->mask));
+  const char *source = cgc_element(g, from, from->rank, s->value->args);
+  const char *to = cgc_element(g, s->buffer, s->buffer->rank, s->subs);
+  cg_line(&g->text, "%s(&%s, &%s, %s);", cgc_call(g, helper), to, source,
+          is_there);
 }
 
 /* ---- folds --------------------------------------------------------------- */

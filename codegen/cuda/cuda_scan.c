@@ -92,7 +92,7 @@ static void see_block(scan_t *s, const kir_block_t *block) {
     }
     if (stmt->buffer != NULL) {
       cgc_buffer_t *c = add_buffer(g, stmt->buffer);
-      if (stmt->kind == KIR_STORE || stmt->kind == KIR_COPY) {
+      if (stmt->kind != KIR_ALLOC) {
         c->is_written = true;
         note_width(s, stmt->buffer);
         note_row(g, c, stmt->subs);

@@ -166,12 +166,20 @@ static void emit_copy(cgc_t *g, const kir_stmt_t *s) {
   cg_close(&g->text, "}");
 }
 
-/* Each warp takes its own iteration. */
+/* Each warp takes its own iteration; those that have none go on, and what the
+ * others have waited for says nothing about them. */
 static void warp_loop(cgc_t *g, const kir_stmt_t *s) {
+  const char *some = cgc_some_warps(g, s);
+  cgc_touch_t *before = copy_of(g, g->pending);
+  cgc_touch_t *carried = copy_of(g, g->carried);
   g->var_names[s->var->id] = "warp";
-  cg_open(&g->text, "{");
+  if (some != NULL) cg_open(&g->text, "if (%s) {", some);
+  else cg_open(&g->text, "{");
   cgc_block(g, &s->body);
   cg_close(&g->text, "}");
+  if (some == NULL) return;
+  cgc_add_touches(g, g->pending, before);
+  cgc_add_touches(g, g->carried, carried);
 }
 
 static void emit_let(cgc_t *g, const kir_stmt_t *s) {
@@ -200,7 +208,17 @@ static void emit_statement(cgc_t *g, const kir_stmt_t *s) {
     case KIR_LET: emit_let(g, s); return;
     case KIR_STORE: emit_store(g, s); return;
     case KIR_COPY: emit_copy(g, s); return;
-    case KIR_BARRIER: cgc_barrier(g); return;
+    case KIR_BARRIER: cgc_put_barrier(g, s); return;
+    case KIR_COMMIT:
+      cg_line(&g->text,
+              "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");");
+      return;
+    case KIR_WAIT:
+      cg_line(&g->text,
+              "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\");",
+              (long long)s->step);
+      return;
+    case KIR_ASYNC: break; /* lanes' own */
     case KIR_ALLOC: cgc_alloc(g, s->buffer); return;
     case KIR_COMMENT: cg_comment(&g->text, td_str(s->text)); return;
     case KIR_TRANSPOSE: case KIR_PREFETCH: /* of kernels for a CPU */

@@ -3,6 +3,7 @@
  * Threads of a warp need not run in step.  Two accesses of one buffer, one of
  * them a store, need a __syncwarp in between unless one thread makes both:
  * thread 0 in scalar code, or the thread that the last subscript names.
+ * Asynchronous copies touch nothing here: barriers stand on both sides.
  * `pending` holds what was touched since the last __syncwarp on the way here,
  * `carried` what iterations before may have touched.  What comes ahead of a
  * loop is waited for ahead of it. */
@@ -80,7 +81,8 @@ void cgc_touch_own(cgc_t *g, const kir_stmt_t *s, cgc_touch_t *out) {
 void cgc_touch_turn(cgc_t *g, const kir_block_t *body, cgc_touch_t *out) {
   size_t first = 0;
   for (size_t i = 0; i < body->length; i++) {
-    if (body->data[i]->kind == KIR_BARRIER) first = i + 1;
+    const kir_stmt_t *s = body->data[i];
+    if (s->kind == KIR_BARRIER && s->step == 0) first = i + 1;
   }
   for (size_t i = first; i < body->length; i++) {
     cgc_touch_stmt(g, body->data[i], out);
@@ -161,6 +163,33 @@ void cgc_barrier(cgc_t *g) {
   cg_line(&g->text, "__syncthreads();");
   memset(g->pending, 0, bytes);
   memset(g->carried, 0, bytes);
+}
+
+const char *cgc_some_warps(cgc_t *g, const kir_stmt_t *s) {
+  int64_t lo = s->lo->u.i64, hi = s->hi->u.i64;
+  bool is_last = hi == (int64_t)g->warps;
+  if (hi - lo == 1 && g->warps > 1) {
+    return td_arena_printf(g->arena, "warp == %lld", (long long)lo);
+  }
+  if (lo == 0 && is_last) return NULL;
+  if (lo == 0) return td_arena_printf(g->arena, "warp < %lld", (long long)hi);
+  if (is_last) return td_arena_printf(g->arena, "warp >= %lld", (long long)lo);
+  return td_arena_printf(g->arena, "warp >= %lld && warp < %lld",
+                         (long long)lo, (long long)hi);
+}
+
+/* Some warps' barrier does not end what is pending: others may not know. */
+void cgc_put_barrier(cgc_t *g, const kir_stmt_t *s) {
+  if (s->step == 0) {
+    cgc_barrier(g);
+    return;
+  }
+  const char *some = cgc_some_warps(g, s);
+  if (some != NULL) cg_open(&g->text, "if (%s) {", some);
+  cg_line(&g->text, "asm volatile(\"bar.sync %lld, %lld;\" ::: \"memory\");",
+          (long long)s->step,
+          (long long)(s->hi->u.i64 - s->lo->u.i64) * CGC_WARP);
+  if (some != NULL) cg_close(&g->text, "}");
 }
 
 void cgc_sync_before(cgc_t *g, const cgc_touch_t *next) {

@@ -7,7 +7,6 @@
 #define F(...) td_arena_printf(g->arena, __VA_ARGS__)
 
 enum {
-  PARAM_BYTES = 4096, /* of a kernel's arguments, on every architecture */
   OWN_ARGS = 4,       /* scratch and what counts block iterations */
   MAX_NEST = 16,
 };
@@ -280,10 +279,12 @@ const char *cgc_origin(cgc_t *g) {
 static void check_params(cgc_t *g) {
   const kir_kernel_t *k = g->kernel;
   uint64_t bytes = 8 * ((uint64_t)k->param_count + k->dim_count + OWN_ARGS);
-  if (bytes <= PARAM_BYTES) return;
+  uint32_t most = g->options->target->param_bytes;
+  if (bytes <= most) return;
   td_raise(g->task, TDSL_STATUS_LIMIT,
-           "kernel %s needs %llu bytes of parameters, a GPU's kernel has %d",
-           cgc_origin(g), (unsigned long long)bytes, PARAM_BYTES);
+           "kernel %s needs %llu bytes of parameters, a kernel of %s has %u",
+           cgc_origin(g), (unsigned long long)bytes,
+           g->options->target->name, most);
 }
 
 static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
@@ -296,7 +297,8 @@ static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
   put_body(g, &body);
   out->threads = block_threads(g);
   out->workers = g->workers;
-  out->shared_bytes = g->shared_bytes * (g->is_warp ? g->workers : 0);
+  out->shared_bytes = cgc_block_shared(g);
+  out->dynamic_bytes = cgc_dynamic_shared(g);
   out->scratch_bytes = g->scratch_used;
 
   g->text.loc = TD_NO_LOC;

@@ -143,7 +143,8 @@ static void emit_statement(cgl_t *g, const kir_stmt_t *s) {
     case KIR_PREFETCH: cgl_prefetch(g, s); return;
     case KIR_ALLOC: cgl_alloc(g, s); return;
     case KIR_COMMENT: return;
-    case KIR_COPY: case KIR_BARRIER: /* of kernels with warps */
+    case KIR_COPY: case KIR_ASYNC: case KIR_COMMIT: case KIR_WAIT:
+    case KIR_BARRIER: /* of kernels with warps */
     case KIR_KIND_COUNT: break;
   }
   TD_ICE(g->task, "kernel statement %d", (int)s->kind);

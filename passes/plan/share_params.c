@@ -52,7 +52,7 @@ static void flatten_block(flat_t *f, const kir_block_t *block) {
     for (uint32_t k = 0; k < kir_stmt_expr_count(s); k++) {
       kir_walk_into(&f->walker, kir_stmt_expr(s, k), flatten_load, f);
     }
-    if (s->kind == KIR_STORE && s->buffer == f->buffer) {
+    if (s->kind != KIR_ALLOC && s->buffer == f->buffer) {
       kir_expr_t *at = position(f, s->sub_count, s->subs);
       s->subs = TD_NEW_ARRAY(f->kernel->arena, kir_expr_t *, 1);
       s->subs[0] = at;

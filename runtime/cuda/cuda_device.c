@@ -114,8 +114,8 @@ static int launch_kernel(rcuda_gpu_t *d, hal_program_t *program,
   args->values[n++] = (uint64_t)l->block_count;
   for (uint32_t i = 0; i < n; i++) args->pointers[i] = &args->values[i];
   return d->driver.launch(program->kernels[l->kernel_index], grid.blocks, 1, 1,
-                          k->threads / k->workers, k->workers, 1, 0,
-                          rcuda_stream(d),
+                          k->threads / k->workers, k->workers, 1,
+                          k->shared_bytes, rcuda_stream(d),
                           args->pointers, NULL);
 }
 

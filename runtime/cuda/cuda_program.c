@@ -233,7 +233,8 @@ static bool check_kernel(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
     code = driver->function_attribute(&v[i], wanted[i], function);
   }
   if (driver->occupancy == NULL || code != RCUDA_SUCCESS ||
-      driver->occupancy(&blocks, function, (int)kernel->threads, 0) != 0) {
+      driver->occupancy(&blocks, function, (int)kernel->threads,
+                        kernel->shared_bytes) != 0) {
     blocks = 0;
   }
   p->resident[index] = blocks > 0 ? (uint32_t)blocks : 0;
@@ -242,13 +243,34 @@ static bool check_kernel(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
   td_log(task, TDSL_SEVERITY_NOTE, d->base.vtable->name,
          "kernel %s: %u threads, %d registers, %d bytes shared, %d bytes "
          "local, %d blocks a multiprocessor", kernel->name, kernel->threads,
-         v[1], v[2], v[3], blocks);
+         v[1], v[2] + (int)kernel->shared_bytes, v[3], blocks);
   if (v[0] <= 0 || kernel->threads <= (uint32_t)v[0]) return true;
   td_diag_t *diag = td_diag(
       task, TD_B06, hal_locate(task, plan, kernel->loc),
       "%s: kernel %s has %u threads a block; with its %d registers and %d "
       "bytes of shared memory the device takes %d", d->base.vtable->name,
       kernel->name, kernel->threads, v[1], v[2], v[0]);
+  td_diag_note(diag, "made for %s", plan->modules[kernel->module].target);
+  return false;
+}
+
+/* More shared memory than every launch may have is asked for once. */
+static bool ask_shared(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
+                       const plan_kernel_t *kernel, rcuda_func_t *function) {
+  int code = RCUDA_NOT_SUPPORTED;
+  if (kernel->shared_bytes == 0) return true;
+  if (d->driver.function_set != NULL) {
+    rcuda_enter(d);
+    code = d->driver.function_set(function, RCUDA_FUNC_MAX_DYNAMIC_SHARED,
+                                  (int)kernel->shared_bytes);
+    rcuda_leave(d);
+  }
+  if (code == RCUDA_SUCCESS) return true;
+  td_diag_t *diag = td_diag(
+      task, TD_B06, hal_locate(task, plan, kernel->loc),
+      "%s: kernel %s needs %u bytes of shared memory, which the device does "
+      "not give: %s (%d)", d->base.vtable->name, kernel->name,
+      kernel->shared_bytes, text_of(d, code), code);
   td_diag_note(diag, "made for %s", plan->modules[kernel->module].target);
   return false;
 }
@@ -262,7 +284,10 @@ static bool find_kernels(rcuda_gpu_t *d, td_task_t *task, const plan_t *plan,
         &p->kernels[k], p->modules[kernel->module], kernel->symbol);
     rcuda_leave(d);
     if (code == RCUDA_SUCCESS) {
-      if (!check_kernel(d, task, plan, p, k)) return false;
+      if (!ask_shared(d, task, plan, kernel, p->kernels[k]) ||
+          !check_kernel(d, task, plan, p, k)) {
+        return false;
+      }
       continue;
     }
     td_diag(task, TD_B06, TD_NO_LOC, "%s: module %s has no kernel %s",

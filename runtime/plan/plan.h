@@ -167,6 +167,7 @@ typedef struct plan_kernel {
   /* GPU: threads of a block, and workers: how many block iterations it works
    * on at a time; 0 elsewhere. */
   uint32_t threads, workers;
+  uint32_t shared_bytes;     /* GPU: what a launch has to ask for */
   plan_ledger_t ledger;    /* over the kernel's scalars */
   const char *card;        /* text of the kernel card */
   td_loc_t loc;

@@ -122,6 +122,7 @@ static plan_kernel_t parse_kernel(plan_parser_t *p) {
     k.threads = plan_expect_index(p);
     plan_expect(p, "workers");
     k.workers = plan_expect_index(p);
+    if (plan_take(p, "shared")) k.shared_bytes = plan_expect_index(p);
   }
   plan_expect(p, "card");
   k.card = plan_expect_string(p);

@@ -261,7 +261,11 @@ static void put_kernel(printer_t *p, const plan_kernel_t *k) {
   put_named(p, "flops", &k->ledger.flops);
   if (k->threads > 0) {
     put_indent(p);
-    td_buf_printf(p->out, "threads %u workers %u\n", k->threads, k->workers);
+    td_buf_printf(p->out, "threads %u workers %u", k->threads, k->workers);
+    if (k->shared_bytes > 0) {
+      td_buf_printf(p->out, " shared %u", k->shared_bytes);
+    }
+    td_buf_putc(p->out, '\n');
   }
   put_indent(p);
   td_buf_puts(p->out, "card ");

@@ -16,12 +16,13 @@
 typedef struct gpu_t {
   td_task_t task;
   hal_device_t *device; /* NULL: there is none */
+  const char *simulated;
 } gpu_t;
 
 static inline void gpu_work(td_task_t *task, void *arg) {
   gpu_t *g = arg;
   rcuda_nvrtc_t nvrtc;
-  rcuda_device_desc_t desc = {.simulated = "model:h100,devices:1"};
+  rcuda_device_desc_t desc = {.simulated = g->simulated};
   if (!rcuda_nvrtc_open(task, &task->arena, &nvrtc)) return;
   rcuda_nvrtc_close(&nvrtc);
   if (getenv("TDSL_LIBCUDA") != NULL) desc.simulated = NULL;
@@ -30,8 +31,10 @@ static inline void gpu_work(td_task_t *task, void *arg) {
   g->device = rcuda_device_create(task, &desc);
 }
 
-static inline int gpu_open(void **state) {
+/* `simulated`: items of TDSL_SIM_MODE, the model and the number of devices. */
+static inline int gpu_open_as(void **state, const char *simulated) {
   gpu_t *g = calloc(1, sizeof *g);
+  g->simulated = simulated;
   td_task_init(&g->task, NULL);
   (void)td_task_run(&g->task, gpu_work, g);
   if (g->device == NULL) {
@@ -40,6 +43,10 @@ static inline int gpu_open(void **state) {
   }
   *state = g;
   return 0;
+}
+
+static inline int gpu_open(void **state) {
+  return gpu_open_as(state, "model:h100,devices:1");
 }
 
 static inline int gpu_close(void **state) {
@@ -53,7 +60,7 @@ static inline int gpu_close(void **state) {
 /* The text of the lab's kernel and how it is launched. */
 static inline const char *gpu_text(lab_t *lab, cgc_kernel_t *out) {
   td_buf_t text;
-  cgc_options_t options = {.has_lines = false};
+  cgc_options_t options = {.target = ir_target_gpu(80), .has_lines = false};
   const kir_kernel_t *kernels[1] = {lab->kernel};
   td_buf_init(&text, lab->task);
   cgc_emit(lab->task, &lab->arena, kernels, 1, &options, &text, out);
@@ -77,7 +84,8 @@ static inline plan_t *gpu_plan(lab_t *lab, const char *text,
                                      .buffer_count = lab->kernel->param_count,
                                      .scalar_count = lab->kernel->dim_count,
                                      .threads = k->threads,
-                                     .workers = k->workers};
+                                     .workers = k->workers,
+                                     .shared_bytes = k->dynamic_bytes};
   return plan;
 }
 

@@ -116,7 +116,17 @@ typedef struct fault_t {
 #define BODY(text) "kernel k(in x: f32[N], inout y: f32[N]) dims(N in 0..9) " \
                    "{\n" text "\n}\n"
 
+/* A lane's copy of four, on its way. */
+#define ASYNC(what)                                                    \
+  "alloc shared s: f32[8]\nloop.warp w in 0 .. 2 {\n"                  \
+  "loop.lane l in 0 .. 2 { copy.async 4 " what " } }"
+
 static const fault_t malformed[] = {
+    {BODY("barrier 0 of 0 .. 1"), "barrier 0 is that of all"},
+    {BODY("barrier 1"), "expected `of`"},
+    {BODY("copy.wait y"), "expected"},
+    {BODY("copy.later 4 y[0] = x[0]"), "copy.later"},
+    {BODY("copy 4 y[0] = x[0] where true"), "where"},
     {"kernel", "expected a name"},
     {"kernel k(", "expected"},
     {"kernel k(in x: f31)", "expected a type"},
@@ -194,8 +204,7 @@ static const fault_t broken[] = {
     {BODY("loop.warp w in 0 .. 2 { barrier }"), "a barrier in a warp"},
     {BODY("loop.warp w in 0 .. N { y[0] = 1.0 }"), "warps are not"},
     {BODY("loop.warp w in 0 .. 33 { y[0] = 1.0 }"), "warps are not"},
-    {BODY("loop.warp w in 0 .. 2 { }\nloop.warp v in 0 .. 3 { }"),
-     "warps are not"},
+    {BODY("loop.warp w in 2 .. 2 { y[0] = 1.0 }"), "warps are not"},
     {BODY("loop.warp w in 0 .. 2 { loop.warp v in 0 .. 2 { } }"),
      "warps are not"},
     {BODY("loop.warp w in 0 .. 2 { }\ny[0] = 1.0"), "beside warp loops"},
@@ -224,6 +233,28 @@ static const fault_t broken[] = {
     {BODY("loop.lane l in 0 .. 4 { prefetch x[l] }"), "in a lane loop"},
     {BODY("prefetch x[cast.i64(x[0])]"), "reads its place"},
     {BODY("y[0] = pow(true, 1)"), "do not fit"},
+    {BODY(ASYNC("y[0] = x[0]")), "not from a parameter that stays"},
+    {BODY(ASYNC("s[0] = s[4]")), "not from a parameter that stays"},
+    {BODY(ASYNC("s[0] = 1.0")), "not from a place"},
+    {BODY(ASYNC("s[0] = x[0] where l")), "the condition has the wrong type"},
+    {BODY("loop.warp w in 0 .. 2 { }\ncopy.async 4 y[0] = x[0]"),
+     "no lane's"},
+    {BODY("alloc shared s: f32[8]\nloop.warp w in 0 .. 2 {\n"
+          "loop.lane l in 0 .. 2 { copy.async 3 s[0] = x[0] } }"),
+     "not of 4, 8 or 16 bytes"},
+    {BODY("copy.commit"), "copy.commit in a warp or lane loop, or without"},
+    {BODY("loop.warp w in 0 .. 2 { copy.wait 0 }"), "copy.wait in a warp"},
+    {BODY("loop.warp w in 0 .. 2 { }\ncopy.wait 16"), "leaves 16 groups"},
+    {BODY("loop.warp w in 0 .. 2 { }\nbarrier 16 of 0 .. 1"), "no number of"},
+    {BODY("loop.warp w in 0 .. 2 { }\nbarrier 1 of 1 .. 3"),
+     "not of some of the warps"},
+    {BODY("loop.warp w in 0 .. 2 { }\nbarrier 1 of 0 .. 1\n"
+          "barrier 1 of 1 .. 2"), "of other warps elsewhere"},
+    {BODY("alloc shared swizzled s: f32[2, 12]\nloop.warp w in 0 .. 2 { }"),
+     "no rows of 32, 64 or 128"},
+    {BODY("alloc local swizzled s: f32[2, 8]"), "no rows of 32, 64 or 128"},
+    {BODY("alloc shared swizzled s: f32[8]\nloop.warp w in 0 .. 2 { }"),
+     "no rows of 32, 64 or 128"},
 };
 
 static void expect_fault(td_task_t *task, const fault_t *f, bool is_parse) {
@@ -400,6 +431,17 @@ TASK_TEST(test_lanes_in_step) {
   "loop.warp w in 0 .. 2 { " first " }\n" between "\n"                \
   "loop.warp w in 0 .. 2 { " second " }"
 
+/* One warp's copy of four elements to shared memory. */
+#define BRINGING_MORE(what)                                            \
+  "loop.warp w in 0 .. 1 { loop.lane l in 0 .. 2 where l == 0 {\n"     \
+  "copy.async 4 " what " } }"
+#define BRINGING(what) "alloc shared s: f32[8]\n" BRINGING_MORE(what)
+
+/* The same, used by its own warp and by another one behind two statements. */
+#define COMING(first, second)                                          \
+  BRINGING("s[0] = x[4]") "\n" first "\n" second "\n"                  \
+  "loop.warp w in 0 .. 2 { y[w] = s[w] }"
+
 static const fault_t unsafe[] = {
     {BODY("y[0] = x[9]"), "load out of range of x"},
     {BODY("y[-1] = 0.0"), "store out of range of y"},
@@ -424,6 +466,29 @@ static const fault_t unsafe[] = {
      "two warps without"},
     {BODY(MEETING("barrier", "s[w] = 1.0", "y[w] = s[0] s[0] = 3.0")),
      "two warps without"},
+    {BODY(MEETING("barrier 1 of 0 .. 1", "s[w] = 1.0", "y[w] = s[1 - w]")),
+     "two warps without"},
+    /* 0 and 1 have met 2 before, not each other */
+    {BODY("alloc shared s: f32[3]\nloop.warp w in 0 .. 3 { s[w] = 1.0 }\n"
+          "barrier 1 of 1 .. 3\nloop.warp w in 2 .. 3 { y[w] = s[1] }\n"
+          "loop.warp w in 0 .. 1 { y[w] = s[1] }"), "two warps without"},
+    {BODY(COMING("", "")), "a copy is on its way to an element of s"},
+    {BODY(COMING("copy.wait 0", "barrier")), "is on its way"},
+    {BODY(COMING("copy.commit copy.wait 1", "barrier")), "is on its way"},
+    {BODY(COMING("copy.commit copy.wait 0", "")), "two warps without"},
+    {BODY(COMING("copy.commit barrier copy.wait 0", "")), "two warps without"},
+    {BODY(COMING("copy.commit copy.wait 0", "barrier 1 of 1 .. 2")),
+     "two warps without"},
+    {BODY(BRINGING("s[0] = x[0]") "\nbarrier"), "nobody waits"},
+    {BODY(BRINGING("s[0] = x[8]")), "load out of range of x"},
+    {BODY(BRINGING("s[8] = x[0]")), "store out of range of s"},
+    {BODY(BRINGING("s[0] = x[2]")), "no multiple of it of x"},
+    {BODY(BRINGING("s[1] = x[0]")), "no multiple of it of s"},
+    {BODY(BRINGING("s[0] = x[0] where l < 3")
+          "\ncopy.commit\ncopy.wait 0\nbarrier\n"
+          BRINGING_MORE("s[0] = x[4]")
+          "\ncopy.commit\ncopy.wait 0\nloop.warp w in 0 .. 1 {\n"
+          "y[w] = s[3] }"), "two warps without"},
 };
 
 /* The same accesses where a guard, a mask or a choice keeps them away. */
@@ -443,6 +508,17 @@ static const char *const safe[] = {
          "y[0] = t[0, 1]"),
     BODY(MEETING("barrier", "s[w] = 1.0", "y[w] = s[0] + s[1]")),
     BODY(MEETING("", "s[w] = 1.0", "s[w] = s[w] + 1.0 y[w] = s[w]")),
+    BODY(MEETING("barrier 3 of 0 .. 2", "s[w] = 1.0", "y[w] = s[1 - w]")),
+    /* 0 meets 1, and 1 meets 2: so 2 sees what 0 did */
+    BODY("alloc shared s: f32[3]\nloop.warp w in 0 .. 3 { s[w] = 1.0 }\n"
+         "barrier 1 of 0 .. 2\nbarrier 2 of 1 .. 3\n"
+         "loop.warp w in 2 .. 3 { y[w] = s[0] + s[1] }"),
+    BODY(COMING("copy.commit copy.wait 0", "barrier")),
+    BODY(COMING("copy.commit", "copy.commit copy.wait 1 barrier")),
+    /* nothing is read where the condition is false */
+    BODY(BRINGING("s[4] = x[400] where l > 5")
+         "\ncopy.commit\ncopy.wait 0\nbarrier\n"
+         "loop.warp w in 0 .. 2 { y[w] = s[4] + s[7] }"),
 };
 
 static void access_body(td_task_t *task, void *arg) {

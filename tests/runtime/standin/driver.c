@@ -210,6 +210,13 @@ int cuFuncGetAttribute(int *out, int attribute, rcuda_func_t *function) {
   return 0;
 }
 
+int cuFuncSetAttribute(rcuda_func_t *function, int attribute, int value) {
+  (void)function;
+  CALL("cuFuncSetAttribute", 0);
+  if (attribute != RCUDA_FUNC_MAX_DYNAMIC_SHARED) return RCUDA_INVALID_VALUE;
+  return value > number("STAND_MAX_SHARED", 232448) ? RCUDA_INVALID_VALUE : 0;
+}
+
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out,
                                                 rcuda_func_t *function,
                                                 int threads, size_t bytes) {
