@@ -4,37 +4,45 @@
  *       epilogue(sum over k of a(batch, m, k) * b(batch, k, n))
  *
  * A block iteration makes a tile of mc x nc with warps side by side, and each
- * lane of a warp rows x columns of it in registers:
+ * lane of a warp rows x columns of it in registers.  The operands come to
+ * shared memory in stages of a part of the depth:
  *
- *   for each kc of the depth, and once before the first:
- *     fetch the next kc from memory into registers
- *     fma over this kc, if it is one, out of shared memory
- *     put what was fetched into the other half of shared memory; barrier
+ *   for each part, and once for each of the stages - 1 before the first:
+ *     wait for this part; barrier
+ *     start the part stages - 1 ahead
+ *     fma over this part, if it is one, out of shared memory
  *   epilogue, by way of shared memory so that lanes run along rows of memory
  *
- * Both operands lie in shared memory with the depth as the outer dim: groups
- * of `v` places of the depth, in each the rows (columns) of one place after
- * the other, and a gap behind the group:
+ * What is one load of the sum's dtype, in vectors, is copied asynchronously.
+ * Anything else goes through registers: it is fetched before the fmas and put
+ * into its stage behind them.  Where nothing is asynchronous there are two
+ * stages, and the barrier stands at the end of each part.
  *
- *   place(k, i) = (k / v) * (v * size + GAP) + (k % v) * size + i
- *
- * 1. A lane that fetches v neighbours of the depth stores them to v rows; its
- *    mates store to i .. i + 7 of kc / v groups: with GAP = 8 words the 32
- *    words lie in 32 banks.  Where neighbours cannot be fetched at once lanes
- *    run along memory one by one.
- * 2. A lane that multiplies reads v neighbours along i at a time; lanes of
- *    one row of lanes read the same ones, the others neighbours of those.
- * 3. Every accumulator adds its products in index order, one rounding each
- *    (plan SERIAL), and only those that are there: neither the tile nor the
- *    number of rows changes a bit. */
+ * In shared memory, with `v` elements in 16 bytes:
+ * 1. GROUPS, of what comes through registers: the depth outside, in groups of
+ *    v places, a gap behind each:
+ *      place(k, i) = (k / v) * (v * size + SIMT_GAP) + (k % v) * size + i
+ *    A lane that fetched v neighbours of the depth stores them to v rows; its
+ *    mates store to i .. i + 7 of kc / v groups: with a gap of 8 the 32 words
+ *    lie in 32 banks.  A lane that multiplies reads v neighbours along i at a
+ *    time.
+ * 2. PLACES is the same without groups: copies run along i.
+ * 3. ROWS has the depth inside, swizzled: a lane reads at_once places of the
+ *    depth of each of its rows; eight rows that follow each other, in which
+ *    a swizzle meets all banks, belong to as many lanes as there are.
+ * Every accumulator adds its products in index order, one rounding each (plan
+ * SERIAL), and only those that are there: neither the tile, the stages nor the
+ * number of rows changes a bit. */
 #include "passes/tile/contraction_simt.h"
 
 #include "ir/expr.h"
 #include "runtime/base/num.h"
 
 enum {
-  GAP = 8,
   LONG_OPERAND = 24, /* operations of an operand that a small tile is for */
+  MOST_STAGES = 4,
+  FEW_STAGES = 3,    /* cover the latency of memory; more if there is room */
+  MOST_SUMS = 200,   /* registers of a lane for sums and what they are of */
 };
 
 /* Ordered from large to small. */
@@ -99,19 +107,38 @@ static shape_t choose_shape(const product_t *p, const ir_target_t *target) {
   return shape;
 }
 
+static void count_load(void *user, tir_expr_t *e) {
+  *(uint32_t *)user += e->op == TIR_X_LOAD;
+}
+
+/* One load, in vectors, of the sum's dtype, at places that do not depend on
+ * what memory holds. */
+static bool may_be_async(const simt_t *s, const operand_t *o) {
+  if (!s->t->target->has_async || o->wides.loads.length != 1 ||
+      o->wides.loads.data[0].load != o->e ||
+      o->e->u.value->dtype != s->p->type) {
+    return false;
+  }
+  uint32_t loads = 0;
+  tir_walk(s->t->arena, o->e, count_load, &loads);
+  return loads == 1;
+}
+
 static void set_operand(simt_t *s, operand_t *o, tir_expr_t *e,
                         const flat_group_t *outer, kir_expr_t *base,
-                        int64_t size) {
+                        bool is_m) {
   product_t *p = s->p;
-  int64_t threads = s->warps * SIMT_WARP;
+  const shape_t *h = &s->shape;
+  int64_t threads = s->warps * SIMT_WARP, size = is_m ? p->mc : p->nc;
   o->e = e;
   o->outer = outer;
   o->base = base;
   o->size = size;
+  o->lanes = is_m ? h->lanes_m : h->lanes_n;
+  o->count = is_m ? h->rows : h->columns;
   bool is_along = outer->count > 0 && contraction_runs_along(p, e, outer);
   o->is_deep = size % s->v != 0 || !is_along ||
                contraction_runs_along(p, e, &p->k);
-  o->half = s->shape.depth / s->v * (s->v * size + GAP);
   o->wides = (tile_wides_t){.index = o->is_deep ? p->k.flat : outer->flat,
                             .n = s->v};
   const ix_poly_t *extent = o->is_deep ? p->k.extent : outer->extent;
@@ -122,11 +149,65 @@ static void set_operand(simt_t *s, operand_t *o, tir_expr_t *e,
   o->v = is_wide ? s->v : 1;
   o->groups = size * s->shape.depth / o->v;
   o->slots = (o->groups + threads - 1) / threads;
+  o->is_async = may_be_async(s, o);
+  o->layout = !o->is_async ? LAYOUT_GROUPS
+              : o->is_deep ? LAYOUT_ROWS
+                           : LAYOUT_PLACES;
+  o->each = o->is_async ? h->depth * size
+                        : h->depth / s->v * (s->v * size + SIMT_GAP);
+}
+
+static int64_t registers(const simt_t *s, int64_t at_once) {
+  int64_t count = s->shape.rows * s->shape.columns;
+  count += s->a.count * (s->a.layout == LAYOUT_ROWS ? at_once : 1);
+  count += s->b.count * (s->b.layout == LAYOUT_ROWS ? at_once : 1);
+  return count * (int64_t)td_dtype_bytes(s->p->type) / 4;
+}
+
+/* Bytes of so many stages; the epilogue's place is used behind them. */
+static int64_t stage_bytes(const simt_t *s, int64_t stages) {
+  return stages * (s->a.each + s->b.each) *
+         (int64_t)td_dtype_bytes(s->p->type);
+}
+
+static void choose_stages(simt_t *s) {
+  const ir_target_t *target = s->t->target;
+  bool has_rows =
+      s->a.layout == LAYOUT_ROWS || s->b.layout == LAYOUT_ROWS;
+  s->stages = 2;
+  s->at_once = !has_rows                                ? 1
+               : registers(s, s->v) <= MOST_SUMS        ? s->v
+               : s->v > 2 && registers(s, 2) <= MOST_SUMS ? 2
+                                                        : 1;
+  if (!s->a.is_async && !s->b.is_async) return;
+  s->stages = MOST_STAGES;
+  while (s->stages > FEW_STAGES &&
+         stage_bytes(s, s->stages) > (int64_t)target->shared) {
+    s->stages--;
+  }
+  if (stage_bytes(s, s->stages) > (int64_t)target->shared_most) s->stages = 2;
+}
+
+static void alloc_shared(simt_t *s, operand_t *o, const char *name,
+                         kir_block_t *block) {
+  ix_pool_t *pool = s->t->module->pool;
+  bool is_rows = o->layout == LAYOUT_ROWS;
+  int64_t deep = s->shape.depth;
+  const ix_poly_t *dims[3] = {ix_const(pool, s->stages * o->each), NULL, NULL};
+  if (o->is_async) {
+    dims[0] = ix_const(pool, s->stages);
+    dims[1] = ix_const(pool, is_rows ? o->size : deep);
+    dims[2] = ix_const(pool, is_rows ? deep : o->size);
+  }
+  o->shared = tile_alloc(s->t, block, name, s->p->type, KIR_SHARED,
+                         o->is_async ? 3 : 1, dims);
+  o->shared->is_swizzled = is_rows;
 }
 
 static void alloc_operand(simt_t *s, operand_t *o, const char *name,
                           kir_block_t *block) {
   ix_pool_t *pool = s->t->module->pool;
+  if (o->is_async) return;
   int64_t lead[2] = {s->warps, o->slots};
   const ix_poly_t *dims[4] = {ix_const(pool, s->warps),
                               ix_const(pool, o->slots), ix_const(pool, o->v),
@@ -135,209 +216,119 @@ static void alloc_operand(simt_t *s, operand_t *o, const char *name,
   o->stage = tile_alloc(s->t, block, name, s->p->type, KIR_REGISTER, 4, dims);
 }
 
-/* ---- from memory to shared memory ---------------------------------------- */
-
-/* A group of v elements of one operand, as a lane sees it. */
-typedef struct slot {
-  kir_expr_t *w, *u, *l;
-  kir_expr_t *outer, *k;      /* of element 0, in the tile */
-  kir_expr_t *is_there;       /* the slot is one at all; NULL: always */
-} slot_t;
-
-static void find_slot(simt_t *s, const operand_t *o, slot_t *at) {
-  int64_t threads = s->warps * SIMT_WARP;
-  kir_expr_t *number = add(s, times(s, at->u, threads),
-                           add(s, times(s, at->w, SIMT_WARP), at->l));
-  at->is_there = NULL;
-  if (o->groups % threads != 0) {
-    at->is_there = tile_less(s->t, number, tile_int(s->t, o->groups));
-  }
-  if (o->is_deep) {
-    int64_t across = s->shape.depth / o->v;
-    at->k = times(s, rest(s, number, across), o->v);
-    at->outer = quotient(s, number, across);
-  } else {
-    int64_t across = o->size / o->v;
-    at->outer = times(s, rest(s, number, across), o->v);
-    at->k = quotient(s, number, across);
-  }
-}
-
-/* Sets the operand's indices to element v of a slot; whether it is one, NULL:
- * always. */
-static kir_expr_t *set_element(simt_t *s, const operand_t *o,
-                               const slot_t *at, kir_expr_t *kb,
-                               kir_expr_t *v) {
-  kir_expr_t *outer = add(s, o->base, at->outer), *k = add(s, kb, at->k);
-  kir_expr_t **moving = o->is_deep ? &k : &outer;
-  kir_expr_t *first[2] = {outer, k};
-  *moving = add(s, *moving, v);
-  if (o->outer->count > 0) tile_set_index(s->t, o->outer->flat, outer);
-  tile_set_index(s->t, s->p->k.flat, k);
-  /* with all v neighbours inside, or none, it is the same for all */
-  bool is_wide = o->wides.loads.length > 0;
-  kir_expr_t *is_in = is_below(s, is_wide ? first[1] : k, s->p->k.extent,
-                               s->shape.depth);
-  if (o->outer->count > 0) {
-    is_in = both(s, is_below(s, is_wide ? first[0] : outer, o->outer->extent,
-                             o->size),
-                 is_in);
-  }
-  return both(s, at->is_there, is_in);
-}
-
-static kir_expr_t *value_at(simt_t *s, const operand_t *o, const slot_t *at,
-                            kir_expr_t *kb, kir_expr_t *v) {
-  kir_expr_t *is_in = set_element(s, o, at, kb, v);
-  kir_expr_t *value = tile_expr(s->t, o->e);
-  if (is_in == NULL) return value;
-  kir_expr_t *args[3] = {is_in, value, contraction_zero(s->p)};
-  return kir_op(s->t->arena, KIR_X_SELECT, s->p->type, 3, args);
-}
-
-/* Starts what takes long: loads from memory. */
-static void fetch(simt_t *s, operand_t *o, kir_block_t *block,
-                  kir_expr_t *kb) {
-  slot_t at;
-  bool is_wide = o->wides.loads.length > 0;
-  block = warp_loop(s, block, &at.w);
-  block = unroll(s, block, "u", o->slots, &at.u);
-  if (is_wide) {
-    kir_stmt_t *loop;
-    kir_block_t *body = lanes(s, block, &at.l, &loop);
-    find_slot(s, o, &at);
-    loop->mask = set_element(s, o, &at, kb, tile_int(s->t, 0));
-    tile_wide_load(s->t, &o->wides, body, (kir_expr_t *[]){at.w, at.u}, at.l);
-    return;
-  }
-  kir_expr_t *v = tile_int(s->t, 0);
-  kir_block_t *body = lanes(s, block, &at.l, NULL);
-  find_slot(s, o, &at);
-  kir_expr_t *subs[4] = {at.w, at.u, v, at.l};
-  tile_store(s->t, body, o->stage, 4, subs, value_at(s, o, &at, kb, v));
-}
-
-static kir_expr_t *shared_place(simt_t *s, const operand_t *o,
-                                kir_expr_t *half, kir_expr_t *group,
-                                kir_expr_t *in_group, kir_expr_t *i) {
-  kir_expr_t *start = add(s, times(s, half, o->half), tile_int(s->t, o->at));
-  kir_expr_t *row = add(s, times(s, group, s->v * o->size + GAP),
-                        times(s, in_group, o->size));
-  return add(s, add(s, start, row), i);
-}
-
-/* What was fetched goes into a half of shared memory. */
-static void put(simt_t *s, operand_t *o, kir_block_t *block, kir_expr_t *kb,
-                kir_expr_t *half) {
-  slot_t at;
-  bool is_wide = o->wides.loads.length > 0;
-  kir_expr_t *v;
-  block = warp_loop(s, block, &at.w);
-  block = unroll(s, block, "u", o->slots, &at.u);
-  if (is_wide) {
-    kir_block_t *each = unroll(s, block, "v", o->v, &v);
-    kir_block_t *body = lanes(s, each, &at.l, NULL);
-    find_slot(s, o, &at);
-    tile_wide_use(s->t, &o->wides, (kir_expr_t *[]){at.w, at.u}, v, at.l);
-    kir_expr_t *subs[4] = {at.w, at.u, v, at.l};
-    tile_store(s->t, body, o->stage, 4, subs, value_at(s, o, &at, kb, v));
-    tile_wide_end(s->t, &o->wides);
-  }
-  kir_stmt_t *loop;
-  bool is_copy = is_wide && !o->is_deep;
-  kir_block_t *each = is_copy ? block : unroll(s, block, "v", o->v, &v);
-  kir_block_t *body = lanes(s, each, &at.l, &loop);
-  find_slot(s, o, &at);
-  loop->mask = at.is_there;
-  kir_expr_t *in_group = is_wide && o->is_deep ? v : rest(s, at.k, s->v);
-  kir_expr_t *to = shared_place(s, o, half, quotient(s, at.k, s->v), in_group,
-                                at.outer);
-  if (!is_copy) {
-    kir_expr_t *from[4] = {at.w, at.u, v, at.l};
-    tile_store(s->t, body, s->shared, 1, &to,
-               kir_load(s->t->arena, o->stage, 4, from));
-    return;
-  }
-  kir_expr_t *from[4] = {at.w, at.u, tile_int(s->t, 0), at.l};
-  tile_push(s->t, body,
-            kir_copy_stmt(s->t->kernel, s->v, s->shared, 1, &to,
-                          kir_load(s->t->arena, o->stage, 4, from)));
-}
-
 /* ---- the products -------------------------------------------------------- */
 
-/* One operand's elements at a place of the depth, into registers. */
+/* Where the depth is looked at: the stage, the group of v places, the first
+ * place in it. */
+typedef struct spot {
+  kir_expr_t *stage, *group, *place, *w;
+} spot_t;
+
+/* One operand's elements there, into registers: of one place of the depth, or
+ * of at_once. */
 static void load_row(simt_t *s, const operand_t *o, kir_block_t *block,
-                     kir_buffer_t *to, kir_expr_t *half, kir_expr_t *group,
-                     kir_expr_t *place, kir_expr_t *w, bool is_m) {
-  const shape_t *h = &s->shape;
-  int64_t count = is_m ? h->rows : h->columns;
-  int64_t n = in_group(s, count);
-  int64_t across = is_m ? h->lanes_m : h->lanes_n;
-  kir_expr_t *g, *l;
-  block = unroll(s, block, "g", count / n, &g);
+                     kir_buffer_t *to, const spot_t *at) {
+  bool is_rows = o->layout == LAYOUT_ROWS, is_m = o == &s->a;
+  int64_t n = neighbours(s, o), moved = is_rows ? s->at_once : n;
+  kir_expr_t *g, *r = tile_int(s->t, 0), *l, *from[3], *subs[3];
+  block = unroll(s, block, "g", o->count / n, &g);
+  if (is_rows) block = unroll(s, block, "r", n, &r);
   block = lanes(s, block, &l, NULL);
-  kir_expr_t *warp = is_m ? quotient(s, w, h->warps_n) : rest(s, w, h->warps_n);
-  kir_expr_t *lane = is_m ? quotient(s, l, h->lanes_n) : rest(s, l, h->lanes_n);
-  kir_expr_t *i = add(s, times(s, warp, across * count),
-                      add(s, times(s, g, across * n), times(s, lane, n)));
-  kir_expr_t *from = shared_place(s, o, half, group, place, i);
-  kir_expr_t *load = kir_load(s->t->arena, s->shared, 1, &from);
-  kir_expr_t *subs[2] = {times(s, g, n), l};
-  if (n == 1) {
-    tile_store(s->t, block, to, 2, subs, load);
+  int64_t of_n = s->shape.warps_n, lanes_n = s->shape.lanes_n;
+  kir_expr_t *warp = is_m ? quotient(s, at->w, of_n) : rest(s, at->w, of_n);
+  kir_expr_t *lane = is_m ? quotient(s, l, lanes_n) : rest(s, l, lanes_n);
+  kir_expr_t *i = add(s, times(s, warp, o->lanes * o->count),
+                      add(s, times(s, g, o->lanes * n),
+                          add(s, times(s, lane, n), r)));
+  uint32_t rank =
+      contraction_simt_place(s, o, at->stage, at->group, at->place, i, from);
+  kir_expr_t *load = kir_load(s->t->arena, o->shared, rank, from);
+  uint32_t count = 0;
+  subs[count++] = add(s, times(s, g, n), r);
+  if (is_rows) subs[count++] = tile_int(s->t, 0);
+  subs[count++] = l;
+  if (moved == 1) {
+    tile_store(s->t, block, to, count, subs, load);
   } else {
     tile_push(s->t, block,
-              kir_copy_stmt(s->t->kernel, n, to, 2, subs, load));
+              kir_copy_stmt(s->t->kernel, moved, to, count, subs, load));
   }
 }
 
-/* All products of a warp at one place of the depth. */
+static kir_expr_t *factor(simt_t *s, const operand_t *o, kir_buffer_t *regs,
+                          kir_expr_t *i, kir_expr_t *f, kir_expr_t *l) {
+  kir_expr_t *subs[3] = {i, o->layout == LAYOUT_ROWS ? f : l, l};
+  return kir_load(s->t->arena, regs, o->layout == LAYOUT_ROWS ? 3 : 2, subs);
+}
+
+/* All products of a warp at at_once places of the depth. */
 static void multiply(simt_t *s, kir_block_t *block, kir_buffer_t *const *regs,
-                     kir_expr_t *half, kir_expr_t *group, kir_expr_t *place,
-                     kir_expr_t *w) {
-  kir_expr_t *i, *j, *l;
-  load_row(s, &s->a, block, regs[0], half, group, place, w, true);
-  load_row(s, &s->b, block, regs[1], half, group, place, w, false);
+                     const spot_t *at) {
+  kir_expr_t *f, *i, *j, *l;
+  const operand_t *of[2] = {&s->a, &s->b};
+  for (int k = 0; k < 2; k++) {
+    if (of[k]->layout == LAYOUT_ROWS) {
+      load_row(s, of[k], block, regs[k], at);
+    }
+  }
+  block = unroll(s, block, "f", s->at_once, &f);
+  spot_t one = *at;
+  one.place = add(s, at->place, f);
+  for (int k = 0; k < 2; k++) {
+    if (of[k]->layout != LAYOUT_ROWS) {
+      load_row(s, of[k], block, regs[k], &one);
+    }
+  }
   block = unroll(s, block, "i", s->shape.rows, &i);
   block = unroll(s, block, "j", s->shape.columns, &j);
   block = lanes(s, block, &l, NULL);
-  kir_expr_t *at[4] = {w, i, j, l}, *row[2] = {i, l}, *column[2] = {j, l};
-  kir_expr_t *factors[3] = {kir_load(s->t->arena, regs[0], 2, row),
-                            kir_load(s->t->arena, regs[1], 2, column),
-                            kir_load(s->t->arena, s->acc, 4, at)};
-  tile_store(s->t, block, s->acc, 4, at,
+  kir_expr_t *to[4] = {at->w, i, j, l};
+  kir_expr_t *factors[3] = {factor(s, &s->a, regs[0], i, f, l),
+                            factor(s, &s->b, regs[1], j, f, l),
+                            kir_load(s->t->arena, s->acc, 4, to)};
+  tile_store(s->t, block, s->acc, 4, to,
              kir_op(s->t->arena, KIR_X_FMA, s->p->type, 3, factors));
 }
 
-/* What is there of one kc: groups of v places, then the rest. */
+static kir_buffer_t *alloc_row(simt_t *s, const operand_t *o,
+                               kir_block_t *block, const char *name) {
+  ix_pool_t *pool = s->t->module->pool;
+  const ix_poly_t *dims[3] = {ix_const(pool, o->count),
+                              ix_const(pool, SIMT_WARP),
+                              ix_const(pool, SIMT_WARP)};
+  bool is_rows = o->layout == LAYOUT_ROWS;
+  if (is_rows) dims[1] = ix_const(pool, s->at_once);
+  return tile_alloc(s->t, block, name, s->p->type, KIR_REGISTER,
+                    is_rows ? 3 : 2, dims);
+}
+
+/* What is there of one part of the depth: groups of v places, then the rest,
+ * which there is only where nobody reads several at once. */
 static void compute(simt_t *s, kir_block_t *block, kir_expr_t *kb,
-                    kir_expr_t *half) {
+                    kir_expr_t *stage) {
   tile_t *t = s->t;
   product_t *p = s->p;
-  ix_pool_t *pool = t->module->pool;
-  kir_expr_t *w, *g, *e;
+  kir_expr_t *e;
   kir_expr_t *kh = tile_int(t, s->shape.depth);
   if (!tile_is_multiple(p->k.extent, s->shape.depth)) {
     kh = contraction_name(
         p, block, "kh", contraction_part(p, kb, p->k.extent, s->shape.depth));
   }
-  block = warp_loop(s, block, &w);
-  kir_buffer_t *regs[2];
-  const ix_poly_t *dims[2] = {ix_const(pool, s->shape.rows),
-                              ix_const(pool, SIMT_WARP)};
-  regs[0] = tile_alloc(t, block, "as", p->type, KIR_REGISTER, 2, dims);
-  dims[0] = ix_const(pool, s->shape.columns);
-  regs[1] = tile_alloc(t, block, "bs", p->type, KIR_REGISTER, 2, dims);
+  spot_t at = {.stage = stage};
+  block = warp_loop(s, block, &at.w);
+  kir_buffer_t *regs[2] = {alloc_row(s, &s->a, block, "as"),
+                           alloc_row(s, &s->b, block, "bs")};
   kir_expr_t *whole = quotient(s, kh, s->v);
   kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "g",
-                                tile_int(t, 0), whole, 1, &g);
-  body = unroll(s, body, "e", s->v, &e);
-  multiply(s, body, regs, half, g, e, w);
+                                tile_int(t, 0), whole, 1, &at.group);
+  body = unroll(s, body, "e", s->v / s->at_once, &e);
+  at.place = times(s, e, s->at_once);
+  multiply(s, body, regs, &at);
   if (tile_is_multiple(p->k.extent, s->v)) return;
   body = tile_loop(t, block, KIR_LOOP_SERIAL, "e", tile_int(t, 0),
-                   rest(s, kh, s->v), 1, &e);
-  multiply(s, body, regs, half, whole, e, w);
+                   rest(s, kh, s->v), 1, &at.place);
+  at.group = whole;
+  multiply(s, body, regs, &at);
 }
 
 static void clear(simt_t *s, kir_block_t *block) {
@@ -350,47 +341,65 @@ static void clear(simt_t *s, kir_block_t *block) {
   tile_store(s->t, block, s->acc, 4, at, contraction_zero(s->p));
 }
 
-static void bring(simt_t *s, kir_block_t *block, kir_expr_t *kb,
-                  kir_expr_t *half, bool is_fetch) {
-  operand_t *both_of[2] = {&s->a, &s->b};
-  for (int i = 0; i < 2; i++) {
-    if (is_fetch) fetch(s, both_of[i], block, kb);
-    else put(s, both_of[i], block, kb, half);
-  }
+static void simple(simt_t *s, kir_block_t *block, kir_kind_t kind,
+                   int64_t number) {
+  kir_stmt_t *one = TD_NEW(s->t->arena, kir_stmt_t);
+  one->kind = kind;
+  one->step = number;
+  tile_push(s->t, block, one);
 }
 
-static void barrier(simt_t *s, kir_block_t *block) {
-  kir_stmt_t *meet = TD_NEW(s->t->arena, kir_stmt_t);
-  meet->kind = KIR_BARRIER;
-  tile_push(s->t, block, meet);
-}
-
-/* The turn before the first one brings the first kc: what operands cost is
- * written out once. */
+/* Turns before the first bring what it and those after it begin with: what
+ * operands cost is written out once. */
 static void main_loop(simt_t *s, kir_block_t *block) {
   tile_t *t = s->t;
+  operand_t *of[2] = {&s->a, &s->b};
+  bool is_async = s->a.is_async || s->b.is_async;
+  int64_t kc = s->shape.depth, ahead = (s->stages - 1) * kc;
   kir_expr_t *kb, *depth = tile_dim(t, s->p->k.extent);
   kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "kb",
-                                tile_int(t, -s->shape.depth), depth,
-                                s->shape.depth, &kb);
-  kir_expr_t *next = contraction_name(
-      s->p, body, "next", add(s, kb, tile_int(t, s->shape.depth)));
-  kir_expr_t *half = contraction_name(
-      s->p, body, "half", rest(s, quotient(s, next, s->shape.depth), 2));
+                                tile_int(t, -ahead), depth, kc, &kb);
+  kir_expr_t *next =
+      contraction_name(s->p, body, "next", add(s, kb, tile_int(t, ahead)));
+  kir_expr_t *stage = contraction_name(
+      s->p, body, "stage", rest(s, quotient(s, next, kc), s->stages));
+  if (is_async) {
+    simple(s, body, KIR_WAIT, s->stages - 2);
+    simple(s, body, KIR_BARRIER, 0);
+  }
   kir_stmt_t *more = tile_push(t, body, tile_if(t, tile_less(t, next, depth)));
-  bring(s, &more->body, next, NULL, true);
+  for (int i = 0; i < 2; i++) {
+    if (of[i]->is_async) {
+      contraction_simt_start(s, of[i], &more->body, next, stage);
+    } else {
+      contraction_simt_fetch(s, of[i], &more->body, next);
+    }
+  }
+  if (is_async) simple(s, body, KIR_COMMIT, 0);
   kir_stmt_t *here = tile_push(
       t, body, tile_if(t, tile_op2(t, KIR_X_GE, TDSL_DTYPE_BOOL, kb,
                                    tile_int(t, 0))));
-  kir_expr_t *other =
-      tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, tile_int(t, 1), half);
-  compute(s, &here->body, kb, other);
-  more = tile_push(t, body, tile_if(t, tile_less(t, next, depth)));
-  bring(s, &more->body, next, half, false);
-  barrier(s, body);
+  kir_expr_t *now = contraction_name(s->p, &here->body, "now",
+                                     rest(s, quotient(s, kb, kc), s->stages));
+  compute(s, &here->body, kb, now);
+  if (!s->a.is_async || !s->b.is_async) {
+    more = tile_push(t, body, tile_if(t, tile_less(t, next, depth)));
+  }
+  for (int i = 0; i < 2; i++) {
+    if (of[i]->is_async) continue;
+    contraction_simt_put(s, of[i], &more->body, next, stage);
+  }
+  if (!is_async) simple(s, body, KIR_BARRIER, 0);
+  simple(s, block, KIR_BARRIER, 0);
 }
 
 /* ---- the kernel ---------------------------------------------------------- */
+
+static const char *how(const operand_t *o) {
+  return o->is_async                  ? "asynchronously"
+         : o->wides.loads.length > 0 ? "in vectors"
+                                     : "one by one";
+}
 
 static void describe(simt_t *s) {
   product_t *p = s->p;
@@ -401,16 +410,15 @@ static void describe(simt_t *s) {
             ix_text(t->arena, p->m.extent), ix_text(t->arena, p->n.extent),
             ix_text(t->arena, p->k.extent));
   tile_note(t,
-            "a block makes %lld x %lld, %lld of the depth at a time, twice in "
-            "shared memory",
-            (long long)p->mc, (long long)p->nc, (long long)h->depth);
+            "a block makes %lld x %lld, %lld of the depth at a time, in %lld "
+            "stages of shared memory",
+            (long long)p->mc, (long long)p->nc, (long long)h->depth,
+            (long long)s->stages);
   tile_note(t, "%lld x %lld warps of %lld x %lld lanes, %lld x %lld sums each",
             (long long)h->warps_m, (long long)h->warps_n,
             (long long)h->lanes_m, (long long)h->lanes_n, (long long)h->rows,
             (long long)h->columns);
-  tile_note(t, "rows are fetched %s, columns %s",
-            s->a.wides.loads.length > 0 ? "in vectors" : "one by one",
-            s->b.wides.loads.length > 0 ? "in vectors" : "one by one");
+  tile_note(t, "rows are fetched %s, columns %s", how(&s->a), how(&s->b));
   tile_note(t, "each sum adds its products left to right, with one rounding");
 }
 
@@ -427,23 +435,23 @@ void contraction_build_simt(product_t *p) {
   p->mc = h->warps_m * h->lanes_m * h->rows;
   p->nc = h->warps_n * h->lanes_n * h->columns;
   kir_block_t *block = contraction_grid(p, &t->kernel->body, p->mc);
-  set_operand(&s, &s.a, p->a, &p->m, p->mb, p->mc);
-  set_operand(&s, &s.b, p->b, &p->n, p->nb, p->nc);
+  set_operand(&s, &s.a, p->a, &p->m, p->mb, true);
+  set_operand(&s, &s.b, p->b, &p->n, p->nb, false);
+  choose_stages(&s);
   describe(&s);
-  s.b.at = 2 * s.a.half;
-  int64_t n_rows = in_group(&s, h->rows);
+  int64_t n_rows = tail_rows(&s);
   s.stride = h->lanes_n * h->columns + s.v;
-  int64_t elements = s.b.at + 2 * s.b.half;
-  int64_t tail = s.warps * h->lanes_m * n_rows * s.stride;
-  if (tail > elements) elements = tail;
-  const ix_poly_t *size[1] = {ix_const(pool, elements)};
-  s.shared = tile_alloc(t, block, "tiles", p->type, KIR_SHARED, 1, size);
+  alloc_shared(&s, &s.a, "rows", block);
+  alloc_shared(&s, &s.b, "columns", block);
+  const ix_poly_t *size[1] = {
+      ix_const(pool, s.warps * h->lanes_m * n_rows * s.stride)};
+  s.tail = tile_alloc(t, block, "sums", p->type, KIR_SHARED, 1, size);
   const ix_poly_t *dims[4] = {ix_const(pool, s.warps), ix_const(pool, h->rows),
                               ix_const(pool, h->columns),
                               ix_const(pool, SIMT_WARP)};
   s.acc = tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 4, dims);
-  alloc_operand(&s, &s.a, "rows", block);
-  alloc_operand(&s, &s.b, "columns", block);
+  alloc_operand(&s, &s.a, "row", block);
+  alloc_operand(&s, &s.b, "column", block);
   clear(&s, block);
   main_loop(&s, block);
   int64_t n = contraction_simt_width(&s);

@@ -1,5 +1,6 @@
-/* contraction_simt.h: a matrix product of a block of warps as its two files see
- * it: the sums (contraction_simt.c), and what is done with them
+/* contraction_simt.h: a matrix product of a block of warps as its files see it:
+ * operands on their way (contraction_simt_move.c), the sums
+ * (contraction_simt.c), and what is done with them
  * (contraction_simt_tail.c). */
 #ifndef TDSL_PASSES_TILE_CONTRACTION_SIMT_H
 #define TDSL_PASSES_TILE_CONTRACTION_SIMT_H
@@ -15,18 +16,29 @@ typedef struct shape {
   int64_t warps_m, warps_n, lanes_m, lanes_n, rows, columns, depth;
 } shape_t;
 
+/* How an operand's part of a stage lies in shared memory. */
+typedef enum layout {
+  LAYOUT_GROUPS, /* [stages * each]: places of the depth outside, in groups */
+  LAYOUT_PLACES, /* [stages, depth, size]: as memory has it, along m or n */
+  LAYOUT_ROWS,   /* [stages, size, depth] swizzled: as memory has it, along k */
+} layout_t;
+
 /* One operand on its way to shared memory. */
 typedef struct operand {
   tir_expr_t *e;
   const flat_group_t *outer;  /* m or n */
   kir_expr_t *base;           /* of the tile */
   int64_t size;               /* rows (columns) of the tile */
+  int64_t lanes, count;       /* of a warp along it, elements of each */
   bool is_deep;               /* neighbours along k, not along the outer one */
+  bool is_async;              /* goes to shared memory by itself */
+  layout_t layout;
   int64_t v;                  /* neighbours that a lane fetches at once */
   int64_t groups, slots;      /* of v elements in all; of a thread */
-  int64_t at, half;           /* in shared memory: start, distance of halves */
+  int64_t each;               /* elements of a stage */
   tile_wides_t wides;
   kir_buffer_t *stage;        /* REGISTER [warps, slots, v, lanes] */
+  kir_buffer_t *shared;
 } operand_t;
 
 typedef struct simt {
@@ -34,8 +46,10 @@ typedef struct simt {
   tile_t *t;
   shape_t shape;
   int64_t warps, v;           /* v: neighbours of 16 bytes */
+  int64_t stages;             /* of the depth in shared memory */
+  int64_t at_once;            /* places of the depth read from ROWS */
   operand_t a, b;
-  kir_buffer_t *shared, *acc;
+  kir_buffer_t *tail, *acc;   /* tail: SHARED, the epilogue's */
   int64_t stride;             /* epilogue: columns of a row in shared memory */
 } simt_t;
 
@@ -100,10 +114,43 @@ static inline kir_expr_t *is_below(simt_t *s, kir_expr_t *i,
   return tile_less(s->t, i, tile_dim(s->t, extent));
 }
 
-/* Rows (columns) of a lane: groups of `n` neighbours, `gap` apart. */
+/* Rows (columns) of a lane: groups of `n` neighbours, those of the other lanes
+ * between them. */
 static inline int64_t in_group(const simt_t *s, int64_t count) {
   return count % s->v == 0 ? s->v : count % 2 == 0 ? 2 : 1;
 }
+
+/* Lanes that read rows share eight of them, after which a swizzle repeats. */
+static inline int64_t neighbours(const simt_t *s, const operand_t *o) {
+  int64_t n = in_group(s, o->count);
+  while (o->layout == LAYOUT_ROWS && n > 1 && n * o->lanes > 8) n /= 2;
+  return n;
+}
+
+/* Rows of a lane that go through the epilogue's place at a time. */
+static inline int64_t tail_rows(const simt_t *s) {
+  return s->shape.rows % 4 == 0 ? 4 : in_group(s, s->shape.rows);
+}
+
+/* ---- contraction_simt_move.c ---- */
+
+/* GROUPS: the gap behind a group, in elements. */
+enum { SIMT_GAP = 8 };
+/* Subscripts of place k = group * v + in_group of the depth, and of i; how
+ * many there are. */
+uint32_t contraction_simt_place(simt_t *s, const operand_t *o,
+                                kir_expr_t *stage, kir_expr_t *group,
+                                kir_expr_t *in_group, kir_expr_t *i,
+                                kir_expr_t **subs);
+/* Starts the copies of the depth from kb on, which are waited for later. */
+void contraction_simt_start(simt_t *s, operand_t *o, kir_block_t *block,
+                            kir_expr_t *kb, kir_expr_t *stage);
+/* Starts what takes long, loads from memory, and puts what came into a
+ * stage. */
+void contraction_simt_fetch(simt_t *s, operand_t *o, kir_block_t *block,
+                            kir_expr_t *kb);
+void contraction_simt_put(simt_t *s, operand_t *o, kir_block_t *block,
+                          kir_expr_t *kb, kir_expr_t *stage);
 
 /* ---- contraction_simt_tail.c ---- */
 

@@ -80,8 +80,34 @@ int64_t contraction_simt_width(simt_t *s) {
   }
   /* all lanes of a warp have some */
   const shape_t *h = &s->shape;
-  int64_t sums = h->lanes_m * in_group(s, h->rows) * h->lanes_n * h->columns;
+  int64_t sums = h->lanes_m * tail_rows(s) * h->lanes_n * h->columns;
   return size > LONG_TAIL || sums / n % SIMT_WARP != 0 ? 1 : n;
+}
+
+/* Row i of a lane, if lanes have n rows next to each other. */
+static kir_expr_t *row_of(simt_t *s, kir_expr_t *lane, kir_expr_t *i,
+                          int64_t n) {
+  return add(s, times(s, quotient(s, i, n), n * s->shape.lanes_m),
+             add(s, times(s, lane, n), rest(s, i, n)));
+}
+
+/* So many rows of a lane lie together in shared memory: what the lanes of a
+ * column store then begins where those of the column before it end. */
+static int64_t rows_together(const simt_t *s, int64_t n_rows,
+                             int64_t n_columns) {
+  int64_t words = (int64_t)td_dtype_bytes(s->p->type) / 4;
+  int64_t n = s->shape.lanes_n * n_columns * words / 4;
+  return n < 1 ? 1 : n > n_rows ? n_rows : n;
+}
+
+/* Row of the tile that a row in shared memory is. */
+static kir_expr_t *tile_row(simt_t *s, kir_expr_t *row, int64_t n) {
+  int64_t in_tile = neighbours(s, &s->a);
+  if (in_tile == n || s->shape.lanes_m == 1) return row;
+  kir_expr_t *lane = rest(s, quotient(s, row, n), s->shape.lanes_m);
+  kir_expr_t *i = add(s, times(s, quotient(s, row, n * s->shape.lanes_m), n),
+                      rest(s, row, n));
+  return row_of(s, lane, i, in_tile);
 }
 
 /* Rows ig * n .. + n of every lane, through shared memory. */
@@ -90,7 +116,7 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
   tile_t *t = s->t;
   product_t *p = s->p;
   const shape_t *h = &s->shape;
-  int64_t n_columns = in_group(s, h->columns);
+  int64_t n_columns = neighbours(s, &s->b);
   int64_t width = h->lanes_n * h->columns, height = h->lanes_m * n_rows;
   kir_expr_t *w, *i, *g, *l, *c, *v;
   block = warp_loop(s, block, &w);
@@ -98,7 +124,8 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
   kir_block_t *body = unroll(s, block, "i", n_rows, &i);
   body = unroll(s, body, "g", h->columns / n_columns, &g);
   body = lanes(s, body, &l, NULL);
-  kir_expr_t *row = add(s, times(s, quotient(s, l, h->lanes_n), n_rows), i);
+  int64_t together = rows_together(s, n_rows, n_columns);
+  kir_expr_t *row = row_of(s, quotient(s, l, h->lanes_n), i, together);
   kir_expr_t *column = add(s, times(s, g, h->lanes_n * n_columns),
                            times(s, rest(s, l, h->lanes_n), n_columns));
   kir_expr_t *to = add(s, own, add(s, times(s, row, s->stride), column));
@@ -106,9 +133,9 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
                          times(s, g, n_columns), l};
   kir_expr_t *sums = kir_load(t->arena, s->acc, 4, from);
   if (n_columns == 1) {
-    tile_store(t, body, s->shared, 1, &to, sums);
+    tile_store(t, body, s->tail, 1, &to, sums);
   } else {
-    tile_push(t, body, kir_copy_stmt(t->kernel, n_columns, s->shared, 1, &to,
+    tile_push(t, body, kir_copy_stmt(t->kernel, n_columns, s->tail, 1, &to,
                                      sums));
   }
   /* lanes along rows of memory */
@@ -140,7 +167,7 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
     kir_expr_t *mi = add(
         s, add(s, p->mb, tile_int(t, first_row)),
         add(s, times(s, quotient(s, w, h->warps_n), h->lanes_m * h->rows),
-            row));
+            tile_row(s, row, together)));
     kir_expr_t *ni = add(
         s, p->nb, add(s, times(s, rest(s, w, h->warps_n), width), column));
     if (n == 1) ni = add(s, ni, v);
@@ -156,14 +183,14 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
       kir_expr_t *at[2] = {tile_int(t, 0), l};
       tile_push(t, body,
                 kir_copy_stmt(t->kernel, n, sum, 2, at,
-                              kir_load(t->arena, s->shared, 1, &place)));
+                              kir_load(t->arena, s->tail, 1, &place)));
       tile_wide_load(t, &wides, body, NULL, l);
     } else if (step == 1) {
       outlets.v = v;
       outlets.l = l;
       kir_expr_t *at[2] = {v, l};
       kir_expr_t *one = n > 1 ? kir_load(t->arena, sum, 2, at)
-                              : kir_load(t->arena, s->shared, 1, &place);
+                              : kir_load(t->arena, s->tail, 1, &place);
       tile_wide_use(t, &wides, NULL, v, l);
       contraction_finish(p, body, one, store_one, &outlets);
       tile_wide_end(t, &wides);
