@@ -180,10 +180,11 @@ struct tir_node {
    * the sum so far is seen from maxima that moved. NULL: as it is. Tiles are
    * maps and sums over rows and the index, which come last among the parallel
    * indices: they need exist in parts only. What is first is known before
-   * the first part, and the same in all. What any of them computes is said by
-   * guard and body alone. */
+   * the first part, and the same in all. A merge has one element of the axis
+   * in each part, which is what another cascade left. What any of them
+   * computes is said by guard and body alone. */
   uint32_t cascade;
-  bool is_tile, is_first;
+  bool is_tile, is_first, is_merge;
   tir_value_t *was;
   tir_expr_t *transport;    /* over the parallel indices; reads outputs and
                                `was` of its cascade. Not one of tir_node_expr */

@@ -111,6 +111,7 @@ static void head(tir_printer_t *p, const tir_node_t *node) {
     td_buf_printf(p->out, " cascade %u", node->cascade);
   if (node->is_tile) td_buf_puts(p->out, " tile");
   if (node->is_first) td_buf_puts(p->out, " first");
+  if (node->is_merge) td_buf_puts(p->out, " merge");
   if (node->was != NULL) {
     td_buf_puts(p->out, " was ");
     tir_name_value(p, node->was);

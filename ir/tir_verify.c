@@ -344,10 +344,12 @@ static void check_cascade(verifier_t *v, tir_node_t *node) {
   td_arena_init(&scratch, v->task);
   if (node->cascade == 0 &&
       (node->was != NULL || node->transport != NULL || node->is_tile ||
-       node->is_first))
+       node->is_first || node->is_merge))
     fail(v, node->loc, "a transport or a tile stands outside of a cascade");
   if (node->is_first && (node->is_tile || node->was != NULL))
     fail(v, node->loc, "what is first is neither a tile nor a state");
+  if (node->is_merge && (node->is_tile || node->is_first))
+    fail(v, node->loc, "what merges is a state");
   if (node->is_tile && node->was != NULL)
     fail(v, node->loc, "a tile has no state");
   if (node->is_tile && node->index_count == reduction_count(node))

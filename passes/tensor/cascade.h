@@ -144,4 +144,11 @@ bool cascade_name_points(pass_state_t *state, tir_module_t *module,
 void cascade_adopt_tiles(pass_state_t *state, tir_module_t *module,
                          tir_func_t *func);
 
+/* ---- cascade_cut.c: last ---- */
+
+/* Sweeps of few rows over a long axis become states of splits and their
+ * merge; true if there was one. */
+bool cascade_cut(pass_state_t *state, tir_module_t *module,
+                 tir_func_t *func);
+
 #endif

@@ -543,6 +543,7 @@ bool pass_find_cascades(pass_state_t *state, tir_module_t *module) {
   (void)pass_eliminate_dead(state, module); /* readers that are gone */
   for (uint32_t i = 0; i < module->func_count; i++) {
     cascade_adopt_tiles(state, module, module->funcs[i]);
+    (void)cascade_cut(state, module, module->funcs[i]);
     tir_renumber(module->funcs[i]);
   }
   (void)pass_eliminate_dead(state, module); /* gathers that were followed */

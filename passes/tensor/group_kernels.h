@@ -4,6 +4,10 @@
 
 #include "ir/tir.h"
 
+/* Elements of a split of a sweep's axis: of the accumulation plan, whatever
+ * walks it. A multiple of what a sweep takes at a time. */
+enum { GROUP_SPLIT = 1024 };
+
 /* Number of leading parallel indices that become the block loops of a group
  * of several nodes: all share them, and loads inside the group pass them on
  * unchanged. */

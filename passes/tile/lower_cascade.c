@@ -15,8 +15,8 @@
  * Tiles begin at multiples of SWEEP_TILE from the lower end of the axis,
  * and lane l of a laned sum takes the elements that are l mod TILE_LANES:
  * neither the number of rows in a block nor the length of the axis moves a
- * bit. What a mask empties adds nothing, so trailing masked tiles do not
- * either. */
+ * bit. A long axis goes in splits that are merged (sweep_merge.c). What a mask
+ * empties adds nothing, so trailing masked tiles do not either. */
 #include "passes/tile/sweep.h"
 
 #include "passes/tensor/group_kernels.h"
@@ -169,7 +169,7 @@ static void sweep_tile(sweep_t *s, kir_block_t *block) {
 
 /* ---- scratch ------------------------------------------------------------- */
 
-static void alloc_all(sweep_t *s, kir_block_t *block) {
+void tile_sweep_alloc(sweep_t *s, kir_block_t *block) {
   tile_t *t = s->t;
   ix_pool_t *pool = t->module->pool;
   const ix_poly_t *lanes = ix_const(pool, TILE_LANES);
@@ -246,15 +246,71 @@ static void alloc_all(sweep_t *s, kir_block_t *block) {
   }
 }
 
+void tile_sweep_open(sweep_t *s) {
+  tile_t *t = s->t;
+  s->rows = group_cascade_rows(t->nodes, t->node_count);
+  s->states = TD_NEW_ARRAY(t->arena, kir_buffer_t *, t->node_count);
+  s->packed = TD_NEW_ARRAY(t->arena, packed_t, t->node_count);
+  s->factors = TD_NEW_ARRAY(t->arena, kir_buffer_t *, t->node_count);
+  s->places = TD_NEW_ARRAY(t->arena, uint32_t *, t->node_count);
+  tile_sweep_place_rows(s);
+}
+
+/* All tiles of lo .. hi, where a tile begins at lo. */
+static void sweep_tiles(sweep_t *s, kir_block_t *block, kir_expr_t *lo,
+                        kir_expr_t *hi) {
+  tile_t *t = s->t;
+  kir_block_t *tiles = tile_loop(t, block, KIR_LOOP_SERIAL, "j0", lo, hi,
+                                 SWEEP_TILE, &s->begin);
+  kir_expr_t *next = kir_add(t->arena, s->begin, tile_int(t, SWEEP_TILE));
+  s->end = tile_let(t, tiles, "j1", tile_min(t, next, hi));
+  sweep_tile(s, tiles);
+}
+
+/* One split after the other, each from the identities, into the totals. */
+static void sweep_splits(sweep_t *s, kir_block_t *block, kir_expr_t *lo,
+                         kir_expr_t *hi) {
+  tile_t *t = s->t;
+  kir_expr_t *size = tile_int(t, GROUP_SPLIT), *at;
+  kir_expr_t *first = lo;
+  if (lo->op != KIR_X_CONST) {
+    first = kir_mul(t->arena,
+                    tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, lo, size), size);
+  }
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "split", first, hi,
+                    GROUP_SPLIT, &at);
+  kir_block_t *body = each_row(s, block);
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (sweep_is_state(t->nodes[k])) tile_sweep_init(s, k, body);
+  }
+  lo = tile_let(t, block, "from",
+                tile_op2(t, KIR_X_MAX, TDSL_DTYPE_I64, lo, at));
+  hi = tile_let(t, block, "to",
+                tile_min(t, hi, kir_add(t->arena, at, size)));
+  if (s->block != NULL) {
+    s->values[s->blocked] = s->from;
+    tile_sweep_set_rows(s);
+  }
+  sweep_tiles(s, block, lo, hi);
+  tile_sweep_merge(s, each_row(s, block));
+}
+
+void tile_sweep_finish_all(sweep_t *s, kir_block_t *block) {
+  tile_t *t = s->t;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (sweep_is_state(t->nodes[k])) tile_sweep_finish(s, k, block);
+  }
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (t->nodes[k]->cascade != 0) continue;
+    tile_sweep_finish_map(s, k, block);
+  }
+}
+
 void tile_lower_cascade(tile_t *t) {
   sweep_t s = {.t = t};
   kir_block_t *block = &t->kernel->body;
-  s.rows = group_cascade_rows(t->nodes, t->node_count);
-  s.states = TD_NEW_ARRAY(t->arena, kir_buffer_t *, t->node_count);
-  s.packed = TD_NEW_ARRAY(t->arena, packed_t, t->node_count);
-  s.factors = TD_NEW_ARRAY(t->arena, kir_buffer_t *, t->node_count);
-  s.places = TD_NEW_ARRAY(t->arena, uint32_t *, t->node_count);
-  tile_sweep_place_rows(&s);
+  tir_node_t **nodes = t->nodes;
+  tile_sweep_open(&s);
   tile_sweep_find_products(&s);
   tile_note(t, "one sweep: %s", tile_describe(t));
   tile_note(t, "blocks of %lld rows, %d elements of the axis at a time",
@@ -282,13 +338,23 @@ void tile_lower_cascade(tile_t *t) {
   }
   tile_sweep_set_rows(&s);
   s.r = tile_int(t, 0);
-  alloc_all(&s, block);
+  tile_sweep_alloc(&s, block);
+  bool has_splits = contraction_upper(axis) > GROUP_SPLIT;
+  kir_buffer_t **states = s.states;
+  if (has_splits) {
+    tile_sweep_alloc_totals(&s, block);
+    s.states = s.totals;
+    t->nodes = s.plain;
+    tile_note(t, "splits of %d elements, merged left to right", GROUP_SPLIT);
+  }
   kir_block_t *body = each_row(&s, block);
   tile_sweep_firsts(&s, body);
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_state(t->nodes[k])) tile_sweep_init(&s, k, body);
     if (s.packed[k].rows != NULL) tile_sweep_pack_rows(&s, &s.packed[k], body);
   }
+  s.states = states;
+  t->nodes = nodes;
   if (s.block_rows > 1) {
     sweep_span_t *row = TD_NEW(t->arena, sweep_span_t);
     kir_expr_t *last = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, s.count,
@@ -308,17 +374,11 @@ void tile_lower_cascade(tile_t *t) {
   }
   tile_sweep_scan(&s, block, NULL, s.block);
   tile_sweep_range(&s, block, s.block, &lo, &hi);
-  kir_block_t *tiles = tile_loop(t, block, KIR_LOOP_SERIAL, "j0", lo, hi,
-                                 SWEEP_TILE, &s.begin);
-  kir_expr_t *next = kir_add(t->arena, s.begin, tile_int(t, SWEEP_TILE));
-  s.end = tile_let(t, tiles, "j1", tile_min(t, next, hi));
-  sweep_tile(&s, tiles);
-  body = each_row(&s, block);
-  for (uint32_t k = 0; k < t->node_count; k++) {
-    if (sweep_is_state(t->nodes[k])) tile_sweep_finish(&s, k, body);
+  if (has_splits) {
+    sweep_splits(&s, block, lo, hi);
+    tile_sweep_use_totals(&s);
+  } else {
+    sweep_tiles(&s, block, lo, hi);
   }
-  for (uint32_t k = 0; k < t->node_count; k++) {
-    if (t->nodes[k]->cascade != 0) continue;
-    tile_sweep_finish_map(&s, k, body);
-  }
+  tile_sweep_finish_all(&s, each_row(&s, block));
 }

@@ -164,9 +164,12 @@ static tile_t *lower_for(build_t *b, tir_node_t **nodes, uint32_t count,
       td_arena_printf(b->arena, "k%02u_%s_%s", (unsigned)b->kernels.length,
                       b->func->name, nodes[count - 1]->outs[0]->name);
   t->kernel->loc = nodes[count - 1]->loc;
+  bool merges = false;
+  for (uint32_t i = 0; i < count; i++) merges |= nodes[i]->is_merge;
   if (nodes[0]->cascade != 0) {
     plan_homes(b, t);
-    tile_lower_cascade(t);
+    if (merges) tile_lower_merge(t);
+    else tile_lower_cascade(t);
   } else if (nodes[0]->kind == TIR_UPDATE) {
     tile_lower_update(t, nodes[0]);
   } else if (nodes[0]->kind == TIR_TOPK) {

@@ -76,6 +76,10 @@ typedef struct sweep {
   /* by node: the second factor of a sum over extras, [SWEEP_TILE][extra],
    * the same for all rows of the block; NULL: read where it is */
   kir_buffer_t **factors;
+  /* of a long axis, by node: states of all splits so far, and of one with its
+   * lanes folded; nodes whose sums have no lanes */
+  kir_buffer_t **totals, **folded;
+  tir_node_t **plain;
   uint32_t **places;      /* by node: where the rows are among its indices */
   sweep_masks_t masks;
 } sweep_t;
@@ -100,6 +104,11 @@ static inline bool sweep_is_maximum(const tir_node_t *n) {
 /* ---- lower_cascade.c ---- */
 
 uint32_t tile_sweep_parallel(const tir_node_t *n);
+/* The tables of a sweep, and where its rows are. */
+void tile_sweep_open(sweep_t *s);
+void tile_sweep_alloc(sweep_t *s, kir_block_t *block);
+/* States to results, of the row that is set. */
+void tile_sweep_finish_all(sweep_t *s, kir_block_t *block);
 /* The rows' indices of all nodes are s->values from here on. */
 void tile_sweep_set_rows(sweep_t *s);
 /* One row of a tile: node k, which is a tile or a maximum; states as they
@@ -195,6 +204,14 @@ void tile_sweep_firsts(sweep_t *s, kir_block_t *block);
 void tile_sweep_finish(sweep_t *s, uint32_t k, kir_block_t *block);
 /* A map that finishes, with its rows in front. */
 void tile_sweep_finish_map(sweep_t *s, uint32_t k, kir_block_t *block);
+
+/* ---- sweep_merge.c: splits of a long axis ---- */
+
+void tile_sweep_alloc_totals(sweep_t *s, kir_block_t *block);
+/* A split's states into the totals, of the row that is set. */
+void tile_sweep_merge(sweep_t *s, kir_block_t *block);
+/* What reads a state reads the total from here on. */
+void tile_sweep_use_totals(sweep_t *s);
 
 /* ---- sweep_masks.c: empty, full and partial tiles ---- */
 

@@ -155,6 +155,8 @@ void tile_lower_one(tile_t *t, tir_node_t *node, uint32_t prefix,
                     const uint32_t *places, kir_block_t *block);
 /* lower_cascade.c: a group that is one sweep over an axis. */
 void tile_lower_cascade(tile_t *t);
+/* sweep_merge.c: a group that merges what splits of one left. */
+void tile_lower_merge(tile_t *t);
 /* lower_panels.c: weights laid out for a product; false if it is not that. */
 bool tile_lower_panels(tile_t *t);
 /* lower_contraction.c: a matrix product and what is fused to it; false if

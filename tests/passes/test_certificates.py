@@ -326,6 +326,11 @@ class Program:
 
 def dump(stage, entry, **env):
     command = [TDSLC, "dump", stage, ZOO, "--entry", entry, "-q"]
+    with open(ZOO) as f:
+        body = re.search(r"^fn %s\b.*?^(?=fn |\Z)" % entry, f.read(),
+                         re.S | re.M).group(0)
+    if re.search(r"\bN\b", body):  # of known length: one split
+        command += ["--dim", "N=%d" % DIMS["N"]]
     done = subprocess.run(command, capture_output=True, text=True,
                           env=dict(os.environ, **env))
     if done.returncode != 0:

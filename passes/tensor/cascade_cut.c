@@ -1,0 +1,337 @@
+/* cascade_cut.c: a sweep with too few rows to fill the machine is cut along
+ * its axis.
+ *
+ *     %l: [t; u in S] cascade 1 ..
+ *
+ * becomes states of splits, a kernel with a block for each split of each row,
+ *
+ *     %l.split: [split in (S + 1023) / 1024, t; u in 1024] cascade 2
+ *         where split * 1024 + u < S ..
+ *
+ * and their merge, which is a sweep over the splits whose parts are one split
+ * each:
+ *
+ *     %l: [t; split in ..] cascade 3 merge  transport of %l.split
+ *
+ * Splits and the order of merging are those of the plan, which a block that
+ * walks the whole axis keeps as well: only the number of rows decides, and it
+ * moves no bit. */
+#include "passes/tensor/cascade.h"
+
+#include "passes/tensor/group_kernels.h"
+#include "passes/tensor/price.h"
+#include "passes/tensor/tensor.h"
+
+enum { CPU_ROWS = 4 }; /* fewer leave cores idle */
+
+typedef struct cut {
+  tir_module_t *module;
+  td_arena_t *arena, *scratch;
+  tir_block_t *block;
+  size_t begin, end;  /* the cascade in the block */
+  uint32_t rows, number;
+  const ix_poly_t *axis_extent, *count; /* of the axis; of splits */
+  tir_index_t *split;
+  td_map_t values;    /* tir_value_t* of the cascade -> that of a split */
+  td_map_t tiles;     /* tir_value_t* -> itself: of a tile */
+  /* the node that is rewritten */
+  const tir_index_t *from_axis;
+  tir_index_t *to_axis, *split_here;
+} cut_t;
+
+static uint64_t key_of(const void *p) {
+  return (uint64_t)(uintptr_t)p;
+}
+
+static bool is_state(const tir_node_t *n) {
+  return !n->is_tile && !n->is_first;
+}
+
+/* Place of the axis among the indices; of a first node none. */
+static uint32_t axis_place(const tir_node_t *n) {
+  return n->is_first ? UINT32_MAX
+         : n->is_tile ? tensor_parallel(n) - 1
+                      : n->index_count - 1;
+}
+
+/* ---- when ---------------------------------------------------------------- */
+
+static bool has_few_rows(const cut_t *c, const ir_target_t *target) {
+  const tir_node_t *n = c->block->data[c->begin];
+  int64_t most = target->warp == 0 ? CPU_ROWS : (int64_t)target->sms - 1;
+  int64_t product = 1, lo, hi;
+  for (uint32_t i = 0; i < c->rows; i++) {
+    if (!ix_interval(n->indices[i]->extent, &lo, &hi) ||
+        __builtin_mul_overflow(product, hi, &product)) {
+      return false;
+    }
+  }
+  return product <= most;
+}
+
+static bool is_long(const cut_t *c) {
+  int64_t lo, hi;
+  return !ix_interval(c->axis_extent, &lo, &hi) || hi > GROUP_SPLIT;
+}
+
+static bool has_room(const cut_t *c) {
+  for (size_t i = c->begin; i < c->end; i++) {
+    const tir_node_t *n = c->block->data[i];
+    bool is_float = n->body->type == TDSL_DTYPE_F32 ||
+                    n->body->type == TDSL_DTYPE_F64;
+    if (n->outs[0]->rank + 1 >= IX_MAX_RANK || !is_float) return false;
+  }
+  return true;
+}
+
+/* ---- one split ----------------------------------------------------------- */
+
+static tir_expr_t *place_of(const cut_t *c) {
+  td_arena_t *arena = c->arena;
+  tir_expr_t *start = tir_op(
+      arena, TIR_X_MUL, TDSL_DTYPE_I64, 2,
+      (tir_expr_t *[]){tir_index_ref(arena, c->split_here),
+                       tir_const_i(arena, TDSL_DTYPE_I64, GROUP_SPLIT)});
+  return tir_op(arena, TIR_X_ADD, TDSL_DTYPE_I64, 2,
+                (tir_expr_t *[]){start, tir_index_ref(arena, c->to_axis)});
+}
+
+static tir_expr_t *in_split(void *user, tir_expr_t *e) {
+  const cut_t *c = user;
+  if (e->op == TIR_X_INDEX && e->u.index == c->from_axis) return place_of(c);
+  if (e->op != TIR_X_LOAD) return e;
+  tir_value_t *v = td_map_get_u64(&c->values, key_of(e->u.value));
+  if (v == NULL) return e;
+  tir_expr_t *subs[IX_MAX_RANK];
+  subs[0] = tir_index_ref(c->arena, c->split_here);
+  for (uint32_t i = 0; i < e->arg_count; i++) subs[i + 1] = e->args[i];
+  if (td_map_get_u64(&c->tiles, key_of(e->u.value)) != NULL) {
+    subs[c->rows + 1] = tir_index_ref(c->arena, c->to_axis);
+  }
+  return tir_load(c->arena, v, e->arg_count + 1, subs);
+}
+
+static tir_value_t *split_value(cut_t *c, const tir_value_t *v,
+                                const tir_node_t *n, const char *suffix) {
+  const ix_poly_t *dims[IX_MAX_RANK];
+  dims[0] = c->count;
+  for (uint32_t i = 0; i < v->rank; i++) dims[i + 1] = v->dims[i];
+  if (n->is_tile) {
+    dims[c->rows + 1] = ix_const(c->module->pool, GROUP_SPLIT);
+  }
+  tir_value_t *new = tir_value_create(
+      c->arena, td_arena_printf(c->arena, "%s.%s", v->name, suffix), v->dtype,
+      v->rank + 1, dims);
+  new->loc = v->loc;
+  td_map_put_u64(&c->values, key_of(v), new);
+  return new;
+}
+
+typedef struct memory {
+  const cut_t *c;
+  bool found;
+} memory_t;
+
+static void note_memory(void *user, tir_expr_t *e) {
+  memory_t *m = user;
+  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
+  m->found |= td_map_get_u64(&m->c->values, key_of(e->u.value)) == NULL;
+}
+
+static tir_expr_t *both(const cut_t *c, tir_expr_t *a, tir_expr_t *b) {
+  if (a == NULL || b == NULL) return a == NULL ? b : a;
+  return tir_op(c->arena, TIR_X_AND, TDSL_DTYPE_BOOL, 2,
+                (tir_expr_t *[]){a, b});
+}
+
+/* Behind the end of the axis nothing is read, and nothing counts. */
+static void guard_end(cut_t *c, tir_node_t *n, bool reads_memory) {
+  int64_t size;
+  if (n->is_first || (ix_is_const(c->axis_extent, &size) &&
+                      size % GROUP_SPLIT == 0)) {
+    return;
+  }
+  tir_expr_t *live = tir_op(
+      c->arena, TIR_X_LT, TDSL_DTYPE_BOOL, 2,
+      (tir_expr_t *[]){place_of(c), tir_dim(c->arena, c->axis_extent)});
+  if (n->reduce != TIR_REDUCE_NONE) {
+    n->guard = both(c, live, n->guard);
+  } else if (reads_memory) {
+    n->body = tir_op(c->arena, TIR_X_SELECT, n->body->type, 3,
+                     (tir_expr_t *[]){live, n->body,
+                                      tir_const_f(c->arena, n->body->type,
+                                                  0)});
+  }
+}
+
+static tir_node_t *split_node(cut_t *c, const tir_node_t *old) {
+  tir_node_t *n = TD_NEW(c->arena, tir_node_t);
+  *n = *old;
+  uint32_t at = axis_place(old);
+  n->cascade = c->number;
+  n->index_count = old->index_count + 1;
+  n->indices = TD_NEW_ARRAY(c->arena, tir_index_t *, n->index_count);
+  n->indices[0] = c->split_here = c->split;
+  c->from_axis = NULL;
+  for (uint32_t i = 0; i < old->index_count; i++) {
+    n->indices[i + 1] = old->indices[i];
+    if (i != at) continue;
+    c->from_axis = old->indices[i];
+    c->to_axis = tir_index_create(c->module, old->indices[i]->name,
+                                  ix_const(c->module->pool, GROUP_SPLIT),
+                                  old->indices[i]->is_reduction);
+    n->indices[i + 1] = c->to_axis;
+  }
+  memory_t m = {c, false};
+  tir_walk(c->scratch, old->body, note_memory, &m);
+  n->outs = TD_NEW_ARRAY(c->arena, tir_value_t *, 1);
+  /* its own `was` is read by the transport */
+  n->outs[0] = split_value(c, old->outs[0], old, "split");
+  n->outs[0]->def = n;
+  if (old->is_tile) {
+    td_map_put_u64(&c->tiles, key_of(old->outs[0]), n->outs[0]);
+  }
+  if (old->was != NULL) n->was = split_value(c, old->was, old, "split");
+  n->body = tir_rewrite(c->arena, old->body, in_split, c);
+  if (old->guard != NULL) {
+    n->guard = tir_rewrite(c->arena, old->guard, in_split, c);
+  }
+  if (old->transport != NULL) {
+    n->transport = tir_rewrite(c->arena, old->transport, in_split, c);
+  }
+  guard_end(c, n, m.found);
+  return n;
+}
+
+/* ---- the merge ----------------------------------------------------------- */
+
+/* `was` of a state is what a split left. */
+static tir_expr_t *of_part(void *user, tir_expr_t *e) {
+  const cut_t *c = user;
+  if (e->op != TIR_X_LOAD) return e;
+  for (size_t i = c->begin; i < c->end; i++) {
+    const tir_node_t *n = c->block->data[i];
+    if (n->was == NULL || n->was != e->u.value) continue;
+    tir_value_t *part = td_map_get_u64(&c->values, key_of(n->outs[0]));
+    tir_expr_t *subs[IX_MAX_RANK];
+    subs[0] = tir_index_ref(c->arena, c->split_here);
+    for (uint32_t k = 0; k < e->arg_count; k++) subs[k + 1] = e->args[k];
+    return tir_load(c->arena, part, e->arg_count + 1, subs);
+  }
+  return e;
+}
+
+static tir_node_t *merge_node(cut_t *c, const tir_node_t *old) {
+  tir_node_t *n = TD_NEW(c->arena, tir_node_t);
+  *n = *old;
+  uint32_t par = tensor_parallel(old);
+  n->cascade = c->number + 1;
+  n->is_merge = true;
+  n->is_fma = false;
+  n->plan = TIR_PLAN_SERIAL;
+  n->guard = NULL;
+  n->index_count = par + 1;
+  n->indices = TD_NEW_ARRAY(c->arena, tir_index_t *, n->index_count);
+  for (uint32_t i = 0; i < par; i++) n->indices[i] = old->indices[i];
+  n->indices[par] = c->split_here =
+      tir_index_create(c->module, "split", c->count, true);
+  if (old->transport != NULL) {
+    n->body = tir_rewrite(c->arena, old->transport, of_part, c);
+  } else {
+    tir_expr_t *subs[IX_MAX_RANK];
+    subs[0] = tir_index_ref(c->arena, c->split_here);
+    for (uint32_t i = 0; i < par; i++) {
+      subs[i + 1] = tir_index_ref(c->arena, old->indices[i]);
+    }
+    n->body = tir_load(c->arena, td_map_get_u64(&c->values,
+                                                key_of(old->outs[0])),
+                       par + 1, subs);
+  }
+  n->outs[0]->def = n;
+  return n;
+}
+
+static void cut(cut_t *c) {
+  tir_block_t out = {0};
+  td_map_init(&c->values, c->scratch);
+  td_map_init(&c->tiles, c->scratch);
+  c->split = tir_index_create(c->module, "split", c->count, false);
+  for (size_t i = 0; i < c->begin; i++) {
+    td_vec_push(c->arena, &out, c->block->data[i]);
+  }
+  for (size_t i = c->begin; i < c->end; i++) {
+    td_vec_push(c->arena, &out, split_node(c, c->block->data[i]));
+  }
+  for (size_t i = c->begin; i < c->end; i++) {
+    tir_node_t *n = c->block->data[i];
+    if (n->is_first) {
+      n->cascade = c->number + 1;
+      td_vec_push(c->arena, &out, n);
+    } else if (is_state(n)) {
+      td_vec_push(c->arena, &out, merge_node(c, n));
+    }
+  }
+  for (size_t i = c->end; i < c->block->length; i++) {
+    td_vec_push(c->arena, &out, c->block->data[i]);
+  }
+  *c->block = out;
+}
+
+static uint32_t next_number(const tir_block_t *block, uint32_t least) {
+  for (size_t i = 0; i < block->length; i++) {
+    const tir_node_t *n = block->data[i];
+    if (n->cascade >= least) least = n->cascade + 1;
+    if (n->kind == TIR_LOOP) least = next_number(&n->body_nodes, least);
+  }
+  return least;
+}
+
+static bool cut_block(pass_state_t *state, tir_module_t *module,
+                      tir_func_t *func, tir_block_t *block) {
+  bool changed = false;
+  td_arena_t scratch;
+  td_arena_init(&scratch, state->task);
+  for (size_t i = 0; i < block->length;) {
+    tir_node_t *n = block->data[i];
+    if (n->kind == TIR_LOOP) {
+      changed |= cut_block(state, module, func, &n->body_nodes);
+    }
+    cut_t c = {.module = module, .arena = module->arena, .scratch = &scratch,
+               .block = block, .begin = i, .end = i + 1};
+    if (n->cascade == 0 || n->is_merge) {
+      i++;
+      continue;
+    }
+    while (c.end < block->length &&
+           block->data[c.end]->cascade == n->cascade) {
+      c.end++;
+    }
+    c.rows = group_cascade_rows(&block->data[i], (uint32_t)(c.end - i));
+    for (size_t k = c.begin; k < c.end; k++) {
+      const tir_node_t *m = block->data[k];
+      if (is_state(m)) c.axis_extent = m->indices[m->index_count - 1]->extent;
+    }
+    ix_pool_t *pool = module->pool;
+    c.count = ix_div(pool,
+                     ix_add(pool, c.axis_extent,
+                            ix_const(pool, GROUP_SPLIT - 1)),
+                     ix_const(pool, GROUP_SPLIT), NULL);
+    c.number = next_number(&func->nodes, 1);
+    i = c.end;
+    if (c.count == NULL || !is_long(&c) || !has_room(&c) ||
+        !has_few_rows(&c, tensor_target(state))) {
+      continue;
+    }
+    size_t before = block->length;
+    cut(&c);
+    i = c.end + (block->length - before);
+    changed = true;
+  }
+  td_arena_free_all(&scratch);
+  return changed;
+}
+
+bool cascade_cut(pass_state_t *state, tir_module_t *module,
+                 tir_func_t *func) {
+  return cut_block(state, module, func, &func->nodes);
+}
