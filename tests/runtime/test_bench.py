@@ -83,9 +83,6 @@ def tunes(folder):
         os.path.exists(path), out + err)
     expect("the_file_is_taken", answer(folder, TDSL_TUNING=path) ==
            (plain, ""), path)
-    code, out, err = tdslc(folder, "bench", "f.tdsl", *DIMS, "--tune",
-                           "--repeat", "1", TDSL_TUNING=path)
-    expect("tunes_again", code == 0, out + err)
     with open(path, "r+b") as f:
         text = f.read()
         f.seek(len(text) // 2)
