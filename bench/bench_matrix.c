@@ -5,10 +5,10 @@
  *                [--json FILE] [--svg FILE]
  *
  * A sample is the peers, ours among them at a place that moves, each several
- * times of which the last counts, then the ceiling; rates are medians, the ratio is
- * the median of the pairs'. Results are compared with the peer's before
- * anything is timed. Cold rows rotate operand sets. Rows: bench/matrix/rows.c.
- * C12 is the time from text to first result. */
+ * times of which the last counts, then the ceiling; rates are medians, the
+ * ratio is the median of the pairs'. Results are compared with the peer's
+ * before anything is timed. Cold rows rotate operand sets. Rows:
+ * bench/matrix/rows.c. C12 is the time from text to first result. */
 #define _GNU_SOURCE
 #include <tdsl/tdsl.h>
 
