@@ -203,7 +203,7 @@ static void add_launch(builder_t *b, const tir_node_t *n) {
   const cg_kernel_t *kernel = &in->kernels[k];
   plan_step_t *s = add_step(b, PLAN_STEP_LAUNCH, kernel->kernel->loc);
   s->kernel = k;
-  s->is_once = n->outs[0]->panel != 0;
+  s->is_once = n->outs[0]->is_kept;
   s->buffer_count = kernel->kernel->param_count;
   s->buffers = TD_NEW_ARRAY(b->arena, uint32_t, s->buffer_count + 1);
   for (uint32_t i = 0; i < s->buffer_count; i++) {

@@ -100,6 +100,7 @@ struct tir_value {
   /* Weights as panels of so many columns (passes/tensor/pack_operands.c);
    * 0: none. A hint how to compute and when, which text does not carry. */
   uint32_t panel;
+  bool is_kept;             /* panels of weights: once for all runs */
   td_loc_t loc;
 };
 

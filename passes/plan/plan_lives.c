@@ -121,7 +121,7 @@ void planner_find_lives(planner_t *p, const pass_kernels_t *kernels) {
   /* panels are made once and stay: nobody else is ever where they are */
   for (uint32_t i = 0; i < p->count; i++) {
     planner_life_t *l = &p->lives[i];
-    if (l->value == NULL || l->value->panel == 0) continue;
+    if (l->value == NULL || !l->value->is_kept) continue;
     l->first = 0;
     l->last = p->position;
   }

@@ -3,10 +3,13 @@
  * Does: gives a product the weights it reads as panels, in the order in which
  *   its inner loop takes them: a map makes panels[.., p, k, j] of
  *   w[.., p * nr + j, k], and the product reads the panels.  The run time
- *   makes them once for weights that stay (runtime/hal/exec.c).
+ *   makes them once for weights that stay (runtime/hal/exec.c).  A large
+ *   product gets its other operand so too, in each run: otherwise every block
+ *   of its rows packs it again.
  * Needs: find-cascades is done; targets without warps.
- * Guarantees: a value with `panel` set has rows of as many columns, and is
- *   computed from weights alone, by a node of the function's own block.
+ * Guarantees: a value with `panel` set has rows of as many columns; with
+ *   is_kept it is computed from weights alone, by a node of the function's
+ *   own block.
  * Class: bitwise.
  * Ends because: one pass over the nodes.
  * Ledgers: bandwidth and compute of each run, against the weights' bytes. */
@@ -16,12 +19,21 @@
 #include "runtime/base/num.h"
 
 enum { LEAST_ROWS = 17, LEAST_DEPTH = 64, LEAST_COLUMNS = 64 };
+/* Of products whose operand is packed in each run: rows, multiply-adds, and
+ * bytes of the arena that it may take. */
+static const double large_rows = 512, large_work = 1 << 29,
+                    most_bytes = 1 << 26;
 
 typedef struct packed {
   const tir_value_t *from;
   uint32_t k_dim, n_count, n_dims[IX_MAX_RANK];
   tir_value_t *panels;
 } packed_t;
+
+typedef struct place {
+  tir_block_t *block;
+  tir_node_t *product, *map;
+} place_t;
 
 typedef struct pack {
   pass_state_t *state;
@@ -30,7 +42,9 @@ typedef struct pack {
   const ir_target_t *target;
   td_arena_t scratch;
   TD_VEC(packed_t) packed;   /* of this function */
-  TD_VEC(tir_node_t *) maps; /* to be put in front */
+  TD_VEC(tir_node_t *) maps; /* to be put in front of all */
+  TD_VEC(place_t) places;    /* to be put in front of their product */
+  tir_block_t *block;        /* of the node that is looked at */
 } pack_t;
 
 /* ---- what is read -------------------------------------------------------- */
@@ -134,8 +148,8 @@ static int64_t column_count(const packed_t *p) {
   return all;
 }
 
-static void make_panels(pack_t *s, packed_t *p, int64_t columns, int64_t nr,
-                        td_loc_t loc) {
+static tir_node_t *make_panels(pack_t *s, packed_t *p, int64_t columns,
+                               int64_t nr, td_loc_t loc) {
   td_arena_t *arena = s->module->arena;
   const tir_value_t *v = p->from;
   const ix_poly_t *dims[IX_MAX_RANK];
@@ -182,12 +196,19 @@ static void make_panels(pack_t *s, packed_t *p, int64_t columns, int64_t nr,
   p->panels->loc = loc;
   p->panels->panel = (uint32_t)nr;
   n->outs[0] = p->panels;
-  td_vec_push(arena, &s->maps, n);
+  return n;
 }
 
-/* Panels of the same kind that another product uses, or new ones. */
+/* Of weights panels of the same kind that another product uses, or new
+ * ones. */
 static tir_value_t *panels_for(pack_t *s, packed_t *p, int64_t columns,
-                               int64_t nr, td_loc_t loc) {
+                               int64_t nr, tir_node_t *product) {
+  if (!is_weight(s, p->from)) {
+    place_t place = {s->block, product,
+                     make_panels(s, p, columns, nr, product->loc)};
+    td_vec_push(&s->scratch, &s->places, place);
+    return p->panels;
+  }
   for (size_t i = 0; i < s->packed.length; i++) {
     const packed_t *old = &s->packed.data[i];
     if (old->from == p->from && old->k_dim == p->k_dim &&
@@ -196,7 +217,9 @@ static tir_value_t *panels_for(pack_t *s, packed_t *p, int64_t columns,
       return old->panels;
     }
   }
-  make_panels(s, p, columns, nr, loc);
+  tir_node_t *map = make_panels(s, p, columns, nr, product->loc);
+  td_vec_push(s->module->arena, &s->maps, map);
+  p->panels->is_kept = true;
   td_vec_push(&s->scratch, &s->packed, *p);
   return p->panels;
 }
@@ -242,9 +265,15 @@ static tir_expr_t *read_panels(pack_t *s, const tir_node_t *n,
 }
 
 /* Few rows of floats are read well as they lie. */
-static bool has_work(const tir_node_t *n, const tir_value_t *v,
-                     int64_t columns, int64_t depth) {
-  double rows = tensor_tuples(n) / ((double)columns * (double)depth);
+static bool has_work(const pack_t *s, const tir_node_t *n,
+                     const tir_value_t *v, int64_t columns, int64_t depth) {
+  double elements = (double)columns * (double)depth;
+  double work = tensor_tuples(n), rows = work / elements;
+  if (!is_weight(s, v)) {
+    double bytes = tensor_elements(v) * (double)td_dtype_bytes(v->dtype);
+    return rows >= large_rows && work >= large_work && bytes <= most_bytes &&
+           elements == tensor_elements(v);
+  }
   return rows >= (double)LEAST_ROWS || !td_dtype_is_float(v->dtype);
 }
 
@@ -262,7 +291,7 @@ static void try_product(pack_t *s, tir_node_t *n) {
   if (in[0] == in[1]) return;
   int b = in[1] ? 1 : 0;
   const tir_expr_t *load = load_of(n->body->args[b]);
-  if (load == NULL || !is_weight(s, load->u.value)) return;
+  if (load == NULL || load->u.value->panel != 0) return;
   packed_t p = {.from = load->u.value};
   if (!sort_subscripts(s, n, n->body->args[1 - b], load, &p)) return;
   int64_t columns = column_count(&p), depth, lead;
@@ -274,12 +303,12 @@ static void try_product(pack_t *s, tir_node_t *n) {
     if (!ix_is_const(p.from->dims[d], &lead)) return;
   }
   if (!ix_is_const(p.from->dims[p.k_dim], &depth) || depth < LEAST_DEPTH ||
-      columns < LEAST_COLUMNS || !has_work(n, p.from, columns, depth)) {
+      columns < LEAST_COLUMNS || !has_work(s, n, p.from, columns, depth)) {
     return;
   }
   int64_t nr = s->target->nr;
   if (n->body->type == TDSL_DTYPE_F64) nr /= 2;
-  tir_value_t *panels = panels_for(s, &p, columns, nr, n->loc);
+  tir_value_t *panels = panels_for(s, &p, columns, nr, n);
   swap_t w = {load, read_panels(s, n, load, &p, panels)};
   tir_expr_t *args[2] = {n->body->args[0], n->body->args[1]};
   args[b] = tir_rewrite(s->module->arena, args[b], swap_load, &w);
@@ -291,13 +320,27 @@ static void try_product(pack_t *s, tir_node_t *n) {
 static void each_node(void *user, tir_func_t *func, tir_block_t *block,
                       tir_node_t *node) {
   pack_t *s = user;
-  (void)block;
+  s->block = block;
   if (func == s->func && node->kind == TIR_MAP) try_product(s, node);
+}
+
+static void put_in_place(pack_t *s, const place_t *p) {
+  tir_block_t *block = p->block;
+  size_t at = 0;
+  while (block->data[at] != p->product) at++;
+  td_vec_push(s->module->arena, block, p->map);
+  for (size_t i = block->length - 1; i > at; i--) {
+    block->data[i] = block->data[i - 1];
+  }
+  block->data[at] = p->map;
 }
 
 static void put_in_front(pack_t *s) {
   tir_block_t all = {0};
   td_arena_t *arena = s->module->arena;
+  for (size_t i = 0; i < s->places.length; i++) {
+    put_in_place(s, &s->places.data[i]);
+  }
   for (size_t i = 0; i < s->maps.length; i++) {
     td_vec_push(arena, &all, s->maps.data[i]);
   }
@@ -317,8 +360,9 @@ bool pass_pack_operands(pass_state_t *state, tir_module_t *module) {
                 .func = module->funcs[f], .target = target};
     td_arena_init(&s.scratch, state->task);
     tensor_each_node(module, each_node, &s);
-    if (s.maps.length > 0) put_in_front(&s);
-    has_changed |= s.maps.length > 0;
+    bool has_any = s.maps.length > 0 || s.places.length > 0;
+    if (has_any) put_in_front(&s);
+    has_changed |= has_any;
     td_arena_free_all(&s.scratch);
   }
   return has_changed;

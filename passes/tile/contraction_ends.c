@@ -34,7 +34,15 @@ bool contraction_runs_along(product_t *p, tir_expr_t *e,
 
 /* ---- tiles --------------------------------------------------------------- */
 
-/* Batches, rows, columns: columns move fastest. */
+static kir_block_t *row_blocks(product_t *p, kir_block_t *block,
+                               int64_t rows) {
+  tile_t *t = p->t;
+  return tile_loop(t, block, KIR_LOOP_BLOCK, "mb", tile_int(t, 0),
+                   tile_dim(t, p->m.extent), rows, &p->mb);
+}
+
+/* Batches, rows, columns: columns move fastest, or rows where b is packed, so
+ * that its panels are still near for the next rows. */
 kir_block_t *contraction_grid(product_t *p, kir_block_t *block,
                               int64_t rows) {
   tile_t *t = p->t;
@@ -45,10 +53,10 @@ kir_block_t *contraction_grid(product_t *p, kir_block_t *block,
                       tile_dim(t, index->extent), 1, &v);
     tile_set_index(t, index, v);
   }
-  block = tile_loop(t, block, KIR_LOOP_BLOCK, "mb", tile_int(t, 0),
-                    tile_dim(t, p->m.extent), rows, &p->mb);
-  return tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
-                   tile_dim(t, p->n.extent), p->nc, &p->nb);
+  if (p->packed == NULL) block = row_blocks(p, block, rows);
+  block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
+                    tile_dim(t, p->n.extent), p->nc, &p->nb);
+  return p->packed != NULL ? row_blocks(p, block, rows) : block;
 }
 
 kir_expr_t *contraction_part(product_t *p, kir_expr_t *from,

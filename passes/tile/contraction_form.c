@@ -163,7 +163,7 @@ static int64_t round_up(int64_t v, int64_t to) {
 /* Rows that divide all there are, not many more than the target's; 0: none.
  * Rows of all blocks are then a number known now. */
 static int64_t even_rows(const product_t *p, int64_t m) {
-  int64_t most = p->mc + p->mr;
+  int64_t most = p->mc + p->mc / 7;
   if (m <= most) return m;
   for (int64_t rows = most; rows > most / 2; rows--) {
     if (m % rows == 0) return rows;

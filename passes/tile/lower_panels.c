@@ -2,15 +2,19 @@
  *
  *   panels[lead.., p, k, j] = w[.., k or the column of p and j ..]
  *
- * One block iteration makes one panel.  Lanes run along j; where w's depth
+ * One block iteration makes a few panels, so that rows of w are read in runs
+ * of some length.  Lanes run along j; where w's depth
  * lies along memory and the type allows it, squares are turned in registers
  * (contraction_pack.c does the same where a product packs by itself). */
 #include "passes/tile/tile.h"
+
+enum { GROUP = 8 };
 
 typedef struct panels {
   tile_t *t;
   tir_node_t *node;
   uint32_t leads;
+  kir_expr_t *from, *to;         /* panels of the block */
   kir_expr_t *subs[IX_MAX_RANK]; /* of the output: leads, p, then k and j */
 } panels_t;
 
@@ -37,12 +41,21 @@ static kir_expr_t *element(panels_t *s, kir_expr_t *k, kir_expr_t *j) {
   return tile_expr(s->t, s->node->body);
 }
 
-/* One depth at a time. */
+static kir_block_t *each_panel(panels_t *s, kir_block_t *block) {
+  kir_expr_t *p;
+  block = tile_loop(s->t, block, KIR_LOOP_SERIAL, "p", s->from, s->to, 1, &p);
+  s->subs[s->leads] = p;
+  tile_set_index(s->t, index_of(s, 3), p);
+  return block;
+}
+
+/* One depth of all panels at a time. */
 static void by_lanes(panels_t *s, kir_block_t *block, kir_expr_t *from) {
   tile_t *t = s->t;
   kir_expr_t *k, *j;
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k", from,
                                  tile_dim(t, index_of(s, 2)->extent), 1, &k);
+  depth = each_panel(s, depth);
   kir_block_t *lanes =
       tile_lanes_of(t, depth, s->node->outs[0]->panel, &j);
   put(s, lanes, k, j, element(s, k, j));
@@ -62,6 +75,7 @@ static void by_squares(panels_t *s, kir_block_t *block, int64_t depth) {
   int64_t size = t->target->lanes, nr = s->node->outs[0]->panel;
   const ix_poly_t *dims[2] = {ix_const(pool, size), ix_const(pool, size)};
   kir_expr_t *c, *k, *r, *l;
+  block = each_panel(s, block);
   kir_block_t *parts = tile_loop(t, block, KIR_LOOP_SERIAL, "c",
                                  tile_int(t, 0), tile_int(t, nr), size, &c);
   kir_block_t *squares =
@@ -94,12 +108,16 @@ bool tile_lower_panels(tile_t *t) {
   }
   s.leads = n->index_count - 3;
   kir_block_t *block = &t->kernel->body;
-  for (uint32_t i = 0; i <= s.leads; i++) {
+  for (uint32_t i = 0; i < s.leads; i++) {
     block = tile_loop(t, block, KIR_LOOP_BLOCK, n->indices[i]->name,
                       tile_int(t, 0), tile_dim(t, n->indices[i]->extent), 1,
                       &s.subs[i]);
     tile_set_index(t, n->indices[i], s.subs[i]);
   }
+  kir_expr_t *count = tile_dim(t, index_of(&s, 3)->extent);
+  block = tile_loop(t, block, KIR_LOOP_BLOCK, "g", tile_int(t, 0), count,
+                    GROUP, &s.from);
+  s.to = tile_min(t, kir_add(t->arena, s.from, tile_int(t, GROUP)), count);
   int64_t depth = 0, size = t->target->lanes;
   (void)ix_is_const(index_of(&s, 2)->extent, &depth);
   tile_note(t, "weights as panels of %u columns: %s", n->outs[0]->panel,

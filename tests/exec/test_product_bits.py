@@ -81,6 +81,17 @@ export fn panels(p: Net, x: f32[40, 100], t: f32[T, 66], u: f64[20, 67]) ->
 """
 
 
+# Large enough that the whole operand is packed before the product.
+LARGE = """
+export fn large(x: f32[520, 1010], w: f32[1010, 1030]) ->
+    (r: f32[520], t: f32[520]) {
+  y[m, n] = sum[k] x[m, k] * w[k, n]
+  r[m] = sum[n] y[m, n] * (1 + f32(n % 7))
+  t[m] = max[n] y[m, n]
+}
+"""
+
+
 def write_weights(path):
     head, data = {}, b""
     for name, dtype, shape in WEIGHTS:
@@ -106,8 +117,7 @@ def write_weights(path):
 def run(path, device, *more, **env):
     out = path + ".json"
     subprocess.run([TDSLC, "run", path, "--device", device, "--in",
-                    "*=random:3", "--dim", more[0] if more else "J=91",
-                    "--out", out, "-q"] + list(more[1:]),
+                    "*=random:3", "--out", out, "-q"] + list(more),
                    check=True, env=dict(os.environ, **env))
     with open(out) as f:
         got = json.load(f)
@@ -131,16 +141,16 @@ def main():
         path = os.path.join(folder, "products.tdsl")
         with open(path, "w") as f:
             f.write(program())
-        want = run(path, "interp")
+        rows = ("--dim", "J=91")
+        want = run(path, "interp", *rows)
         failed += say("filled", all(any(v != 0 for v in want["y%d" % i])
                                     for i in range(len(SHAPES))))
         for i, (m, n, _, _, _) in enumerate(SHAPES):
-            for rows in PARTS:
-                if rows < m:
-                    part = want["p%d_%d" % (i, rows)]
-                    want_part = want["y%d" % i][-rows * n:]
-                    if part != want_part:
-                        failed += say("interp.%d.%d" % (i, rows), False)
+            for count in PARTS:
+                if count < m:
+                    part = want["p%d_%d" % (i, count)]
+                    if part != want["y%d" % i][-count * n:]:
+                        failed += say("interp.%d.%d" % (i, count), False)
         runs = [("cpu", {}), ("cpu", {"TDSL_THREADS": "1"}),
                 ("interp:kir", {})]
         with open("/proc/cpuinfo") as f:
@@ -148,7 +158,7 @@ def main():
         if " avx2" in flags:
             runs += [("cpu:x86-64-v3", {}), ("cpu:x86-64-v2", {})]
         for device, env in runs:
-            wrong = differing(run(path, device, **env), want)
+            wrong = differing(run(path, device, *rows, **env), want)
             failed += say("%s%s" % (device, ".one" if env else ""),
                           not wrong, "other bits: %s" % " ".join(wrong))
         path = os.path.join(folder, "panels.tdsl")
@@ -156,7 +166,7 @@ def main():
         write_weights(file)
         with open(path, "w") as f:
             f.write(PANELS)
-        more = ("T=57", "--weights", file)
+        more = ("--dim", "T=57", "--weights", file)
         want = run(path, "interp", *more)
         plan = subprocess.run([TDSLC, "dump", "plan", path, "--weights", file],
                               check=True, stdout=subprocess.PIPE, text=True)
@@ -166,6 +176,12 @@ def main():
             wrong = differing(run(path, device, *more, **env), want)
             failed += say("panels.%s%s" % (device, ".one" if env else ""),
                           not wrong, "other bits: %s" % " ".join(wrong))
+        path = os.path.join(folder, "large.tdsl")
+        with open(path, "w") as f:
+            f.write(LARGE)
+        more = ("--disable-pass", "pack-operands")
+        wrong = differing(run(path, "cpu"), run(path, "cpu", *more))
+        failed += say("large", not wrong, "other bits: %s" % " ".join(wrong))
     return failed
 
 
