@@ -408,6 +408,8 @@ static void once_of_weight(td_task_t *task, plan_t *p) {
   (void)task; /* rightly, but what it makes has to live throughout */
   p->entries[0].steps[7].is_once = true;
   p->entries[0].steps[7].buffers[0] = 2;
+  p->entries[0].buffers[2].first_step = p->entries[0].buffers[2].last_step = 7;
+  p->entries[0].buffers[4].last_step = 6;
 }
 
 static const struct {
