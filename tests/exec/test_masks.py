@@ -103,6 +103,8 @@ class Lab:
                     row = json.loads(line)
                     for key, v in row.get("counters", {}).items():
                         count[key] = count.get(key, 0) + v
+                    count["peak"] = max(count.get("peak", 0),
+                                        row.get("device.peak", 0))
         return got, count
 
 
@@ -140,6 +142,10 @@ def counts(lab):
         if got is None:
             lab.say("count." + entry, False, count)
             continue
+        # arguments and result; scores alone would be 8 times as much
+        least = 512 * (4 * D + 2) * 4
+        lab.say("peak." + entry, least <= count["peak"] < 1.5 * least,
+                "%d bytes of the device at a time" % count["peak"])
         part = {k: count[k] / full[k] for k in ("flop.f32",
                                                 "global.bytes_read")}
         lab.say("count." + entry,
