@@ -12,7 +12,8 @@
 #define F(...) td_arena_printf(g->arena, __VA_ARGS__)
 
 enum {
-  THREADS = 128,    /* of a block, at most */
+  THREADS = 128,     /* of a block, at most */
+  BANKS_BYTES = 128, /* of all banks once */
 };
 
 /* ---- sizes ----------------------------------------------------------------*/
@@ -182,6 +183,23 @@ static bool is_overlaid(const cgc_t *g) {
 
 /* ---- several workers in a block -------------------------------------------*/
 
+/* Two workers of half a warp run side by side: what the second one has begins
+ * in the other half of the banks.  The few bytes that this takes may be more
+ * than a kernel has without asking. */
+static void place_workers(cgc_t *g) {
+  bool is_half = g->width == CGC_HALF && g->workers > 1;
+  g->shared_bytes = 0;
+  for (size_t i = 0; i < g->buffer_list.length; i++) {
+    cgc_buffer_t *c = g->buffer_list.data[i];
+    if (c->place != CGC_SHARED) continue;
+    if (is_half) c->bytes += (BANKS_BYTES * 3 / 2 - c->bytes % BANKS_BYTES) %
+                             BANKS_BYTES;
+    c->at = g->shared_bytes * g->workers;
+    g->shared_bytes += c->bytes;
+  }
+  g->is_one_piece = cgc_dynamic_shared(g) > 0;
+}
+
 /* The smallest buffers go to shared memory: they are the ones met most often
  * for their size, and most of them fit. */
 void cgc_place_buffers(cgc_t *g) {
@@ -215,6 +233,7 @@ void cgc_place_buffers(cgc_t *g) {
   }
   g->workers = THREADS / g->width;
   while (g->workers > 1 && g->workers * g->shared_bytes > most) g->workers--;
+  place_workers(g);
 }
 
 /* ---- text -----------------------------------------------------------------*/
@@ -257,7 +276,10 @@ void cgc_declare_shared(cgc_t *g) {
 
 void cgc_alloc_shared(cgc_t *g, const cgc_buffer_t *c) {
   const char *type = cgc_storage_type(g, c->b->dtype);
-  if (g->is_one_piece) {
+  if (g->is_one_piece && g->warps == 0) {
+    cg_line(&g->text, "%s *const %s = (%s *)(shared + %u + threadIdx.y * %u);",
+            type, c->name, type, c->at, c->bytes);
+  } else if (g->is_one_piece) {
     cg_line(&g->text, "%s *const %s = (%s *)(shared + %u);", type, c->name,
             type, c->at);
   } else if (g->warps == 0) {

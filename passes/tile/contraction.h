@@ -51,6 +51,8 @@ kir_block_t *contraction_grid(product_t *p, kir_block_t *block, int64_t rows);
 void contraction_set_place(product_t *p, kir_expr_t *i, kir_expr_t *j);
 /* Calls contraction_finish with plain stores. */
 void contraction_put(product_t *p, kir_block_t *lanes, kir_expr_t *sum);
+/* Block loops over the batch. */
+kir_block_t *contraction_batch(product_t *p, kir_block_t *block);
 /* min(size, extent - from), a number if it is one. */
 kir_expr_t *contraction_part(product_t *p, kir_expr_t *from,
                              const ix_poly_t *extent, int64_t size);

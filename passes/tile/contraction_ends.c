@@ -34,6 +34,18 @@ bool contraction_runs_along(product_t *p, tir_expr_t *e,
 
 /* ---- tiles --------------------------------------------------------------- */
 
+kir_block_t *contraction_batch(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  for (uint32_t i = 0; i < p->batch.count; i++) {
+    const tir_index_t *index = p->batch.members[i];
+    kir_expr_t *v;
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
+                      tile_dim(t, index->extent), 1, &v);
+    tile_set_index(t, index, v);
+  }
+  return block;
+}
+
 static kir_block_t *row_blocks(product_t *p, kir_block_t *block,
                                int64_t rows) {
   tile_t *t = p->t;
@@ -46,13 +58,7 @@ static kir_block_t *row_blocks(product_t *p, kir_block_t *block,
 kir_block_t *contraction_grid(product_t *p, kir_block_t *block,
                               int64_t rows) {
   tile_t *t = p->t;
-  for (uint32_t i = 0; i < p->batch.count; i++) {
-    const tir_index_t *index = p->batch.members[i];
-    kir_expr_t *v;
-    block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
-                      tile_dim(t, index->extent), 1, &v);
-    tile_set_index(t, index, v);
-  }
+  block = contraction_batch(p, block);
   if (p->packed == NULL) block = row_blocks(p, block, rows);
   block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
                     tile_dim(t, p->n.extent), p->nc, &p->nb);

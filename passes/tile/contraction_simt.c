@@ -43,6 +43,8 @@ enum {
   MOST_STAGES = 4,
   FEW_STAGES = 3,    /* cover the latency of memory; more if there is room */
   MOST_SUMS = 200,   /* registers of a lane for sums and what they are of */
+  BLOCKS_A_SM = 2,   /* of large tiles, as their registers have it */
+  FEW_COLUMNS = 16,  /* tiles of a row: what runs at a time has several rows */
 };
 
 /* Ordered from large to small. */
@@ -393,6 +395,61 @@ static void main_loop(simt_t *s, kir_block_t *block) {
   simple(s, block, KIR_BARRIER, 0);
 }
 
+/* ---- the order of tiles ---------------------------------------------------*/
+
+static const ix_poly_t *tiles_of(product_t *p, const ix_poly_t *extent,
+                                 int64_t size) {
+  ix_pool_t *pool = p->t->module->pool;
+  return ix_div(pool, ix_add(pool, extent, ix_const(pool, size - 1)),
+                ix_const(pool, size), NULL);
+}
+
+/* Rows of tiles that are gone through together, column by column, so that
+ * what runs at a time reads little; 0: all of a row, if there are few. */
+static int64_t rows_at_a_time(product_t *p, const ix_poly_t *columns) {
+  int64_t n, slots = (int64_t)p->t->target->sms * BLOCKS_A_SM;
+  if (!ix_is_const(columns, &n) || n <= FEW_COLUMNS || p->m.count == 0 ||
+      contraction_upper(p->m.extent) <= p->mc) {
+    return 0;
+  }
+  int64_t few = 8 * p->mc + (slots + 7) / 8 * p->nc;
+  int64_t many = 16 * p->mc + (slots + 15) / 16 * p->nc;
+  return few <= many ? 8 : 16;
+}
+
+static kir_block_t *grid(simt_t *s, kir_block_t *block) {
+  product_t *p = s->p;
+  tile_t *t = s->t;
+  ix_pool_t *pool = t->module->pool;
+  const ix_poly_t *rows = tiles_of(p, p->m.extent, p->mc);
+  const ix_poly_t *columns = tiles_of(p, p->n.extent, p->nc);
+  int64_t n = rows_at_a_time(p, columns), across = 0;
+  const ix_poly_t *all = ix_mul(pool, rows, columns);
+  s->rows_at_a_time = n;
+  if (n == 0 || all == NULL) return contraction_grid(p, block, p->mc);
+  (void)ix_is_const(columns, &across);
+  kir_expr_t *tile;
+  block = contraction_batch(p, block);
+  block = tile_loop(t, block, KIR_LOOP_BLOCK, "tile", tile_int(t, 0),
+                    tile_dim(t, all), 1, &tile);
+  kir_expr_t *first = contraction_name(
+      p, block, "first", times(s, quotient(s, tile, n * across), n));
+  kir_expr_t *left = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, tile_dim(t, rows),
+                              first);
+  kir_expr_t *high = contraction_name(
+      p, block, "high", tile_op2(t, KIR_X_MAX, TDSL_DTYPE_I64,
+                                 tile_min(t, left, tile_int(t, n)),
+                                 tile_int(t, 1)));
+  kir_expr_t *in = contraction_name(p, block, "in", rest(s, tile, n * across));
+  kir_expr_t *row = add(s, first, tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, in,
+                                           high));
+  p->mb = contraction_name(p, block, "mb", times(s, row, p->mc));
+  p->nb = contraction_name(
+      p, block, "nb",
+      times(s, tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, in, high), p->nc));
+  return block;
+}
+
 /* ---- the kernel ---------------------------------------------------------- */
 
 static const char *how(const operand_t *o) {
@@ -418,6 +475,10 @@ static void describe(simt_t *s) {
             (long long)h->warps_m, (long long)h->warps_n,
             (long long)h->lanes_m, (long long)h->lanes_n, (long long)h->rows,
             (long long)h->columns);
+  if (s->rows_at_a_time > 0) {
+    tile_note(t, "tiles column by column, %lld rows of them at a time",
+              (long long)s->rows_at_a_time);
+  }
   tile_note(t, "rows are fetched %s, columns %s", how(&s->a), how(&s->b));
   tile_note(t, "each sum adds its products left to right, with one rounding");
 }
@@ -434,7 +495,7 @@ void contraction_build_simt(product_t *p) {
   s.v = 16 / (int64_t)td_dtype_bytes(p->type);
   p->mc = h->warps_m * h->lanes_m * h->rows;
   p->nc = h->warps_n * h->lanes_n * h->columns;
-  kir_block_t *block = contraction_grid(p, &t->kernel->body, p->mc);
+  kir_block_t *block = grid(&s, &t->kernel->body);
   set_operand(&s, &s.a, p->a, &p->m, p->mb, true);
   set_operand(&s, &s.b, p->b, &p->n, p->nb, false);
   choose_stages(&s);

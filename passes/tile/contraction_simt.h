@@ -47,6 +47,7 @@ typedef struct simt {
   shape_t shape;
   int64_t warps, v;           /* v: neighbours of 16 bytes */
   int64_t stages;             /* of the depth in shared memory */
+  int64_t rows_at_a_time;     /* of tiles, 0: one; the order of blocks */
   int64_t at_once;            /* places of the depth read from ROWS */
   operand_t a, b;
   kir_buffer_t *tail, *acc;   /* tail: SHARED, the epilogue's */

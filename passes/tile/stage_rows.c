@@ -3,8 +3,9 @@
  * A row (all of a value behind the shared prefix) that more than one node
  * reads is brought into scratch of the block once, in vectors where they are
  * proved; what stays in the block has room for the largest row, so that the
- * emitter can put it into shared memory.  Only rows that are read whatever
- * happens: one that a guard or a choice keeps away may hold what nobody wrote.
+ * emitter can put it into shared memory.  What a guard or a choice keeps away
+ * may hold what nobody wrote, unless it comes from outside: then all of it is
+ * there, and masked rows are brought as well.
  * Class: bitwise.  Ledgers: bytes read from memory. */
 #include "passes/tile/stage_rows.h"
 
@@ -67,6 +68,14 @@ static row_t *row_of(search_t *s, const tir_value_t *v) {
   return &td_vec_last(&s->rows);
 }
 
+/* A parameter that the caller has filled. */
+static bool is_whole(const tir_func_t *func, const tir_value_t *v) {
+  for (uint32_t i = 0; i < func->slot_count; i++) {
+    if (func->slots[i].value == v) return true;
+  }
+  return false;
+}
+
 static void note_choice(void *user, tir_expr_t *e) {
   search_t *s = user;
   s->has_choice |= e->op == TIR_X_SELECT || e->op == TIR_X_AND ||
@@ -81,7 +90,7 @@ static void note_load(void *user, tir_expr_t *e) {
   row_t *row = row_of(s, v);
   row->readers += row->last != s->node;
   row->last = s->node;
-  row->is_refused |= s->has_choice;
+  row->is_refused |= s->has_choice && !is_whole(s->t->func, v);
   for (uint32_t i = 0; i < s->prefix; i++) {
     const tir_index_t *index = s->node->indices[i];
     row->is_refused |= e->args[i]->op != TIR_X_INDEX ||
@@ -141,7 +150,8 @@ void tile_stage_rows(tile_t *t, kir_block_t *block,
     tir_node_t *n = t->nodes[k];
     const tir_value_t *v = n->outs[0];
     int64_t bytes = tile_stage_bytes(v, prefix);
-    if (v->rank > prefix && bytes <= ROW_BYTES) used += bytes;
+    bool is_here = td_map_get_u64(&t->homes, key_of(v)) != NULL;
+    if (is_here && v->rank > prefix && bytes <= ROW_BYTES) used += bytes;
     s.node = n;
     s.has_choice = n->guard != NULL;
     tir_walk(t->arena, n->body, note_choice, &s);

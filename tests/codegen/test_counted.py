@@ -1,0 +1,135 @@
+"""What generated kernels do to memory, as the simulated GPU counts it: no two
+lanes of a phase meet in a bank of shared memory, in products of all layouts
+and in rows; rows are read once, masked ones too; and an order of tiles that
+saves memory traffic changes no result.
+
+An access of 4 bytes a lane takes one wavefront for 128 bytes, one of 16 bytes
+four; so wavefronts * 128 = bytes says that there was no conflict, where all
+lanes take part, and wavefronts = ideal where no two lanes want one word."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "harness"))
+import nvrtc  # noqa: E402
+
+FAILED = []
+PRODUCT = """export fn f(x: T[X], w: T[W]) -> y: T[M, N] {
+  y[i, j] = sum[k] E
+}
+"""
+ROWS = """dyn M <= 1000
+export fn softmax(x: f32[M, 512]) -> y: f32[M, 512] {
+  m[i] = max[j] x[i, j]
+  e[i, j] = exp(x[i, j] - m[i])
+  s[i] = sum[j] e[i, j]
+  y[i, j] = e[i, j] / s[i]
+}
+export fn masked(x: f32[M, 512], n: i32[M] in 0..513) -> y: f32[M, 512] {
+  z[i, j] = if j < n[i] then x[i, j] else -inf
+  m[i] = max[j] z[i, j]
+  s[i] = sum[j] exp(z[i, j] - m[i])
+  y[i, j] = exp(z[i, j] - m[i]) / s[i]
+}
+export fn long(x: f32[M, 4096]) -> y: f32[M, 4096] {
+  m[i] = max[j] x[i, j]
+  s[i] = sum[j] exp(x[i, j] - m[i])
+  y[i, j] = exp(x[i, j] - m[i]) / s[i]
+}
+export fn narrow(x: bf16[M, 768]) -> y: bf16[M, 768] {
+  q[i] = sum[j] f32(x[i, j]) * f32(x[i, j])
+  y[i, j] = bf16(f32(x[i, j]) / sqrt(q[i] / 768 + 0.00001))
+}
+"""
+
+
+def run(folder, text, device, *more):
+    path = os.path.join(folder, "t.tdsl")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    done = subprocess.run(
+        [os.environ["TDSLC"], "run", path, "--device", device, "--in",
+         "*=random:3", "-q"] + list(more), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stdout + done.stderr)
+    return done.stdout
+
+
+def counted(folder, text, *more):
+    out = run(folder, text, "sim:h100", "--counters", "--json", *more)
+    launches = json.loads(out)["launches"]
+    if len(launches) != 1:
+        raise RuntimeError("%d launches" % len(launches))
+    return launches[0]
+
+
+def check(name, good, why=""):
+    print("%s %s" % ("ok" if good else "not ok", name))
+    if not good:
+        print(why)
+        FAILED.append(name)
+
+
+def products(folder):
+    for e, x, w in (("x[i, k] * w[k, j]", "M, K", "K, N"),
+                    ("x[i, k] * w[j, k]", "M, K", "N, K"),
+                    ("x[k, i] * w[k, j]", "K, M", "K, N"),
+                    ("x[k, i] * w[j, k]", "K, M", "N, K")):
+        for t, m, n, k in (("f32", 128, 256, 64), ("f64", 64, 64, 32),
+                           ("f32", 16, 256, 64)):
+            text = PRODUCT.replace("E", e).replace("X", x).replace("W", w)
+            for a, b in (("T[", t + "["), ("M", str(m)), ("N", str(n)),
+                         ("K", str(k))):
+                text = text.replace(a, b)
+            got = counted(folder, text)
+            c = got["counters"]
+            size = c["shared.bytes_read"] + c["shared.bytes_written"]
+            check("banks of %s, %s %d x %d x %d" % (e, t, m, n, k),
+                  c["shared.wavefronts"] * 128 <= size * 1.01 and
+                  c["async.bytes"] > 0, got)
+
+
+def rows(folder):
+    # of `masked` each node looks at its n, in sectors that rows share
+    for entry, row, extra in (("softmax", 4 * 512, 0), ("masked", 4 * 512, 64),
+                              ("long", 4 * 4096, 0), ("narrow", 2 * 768, 0)):
+        got = counted(folder, ROWS, "--entry", entry, "--dim", "M=64")
+        c = got["counters"]
+        check("banks of rows, " + entry,
+              c["shared.wavefronts"] == c["shared.ideal"] > 0, got)
+        check("rows read once, " + entry,
+              64 * row <= c["global.bytes_read"] <= 64 * (row + extra) and
+              c["global.unique_read"] <= 64 * (row + 4), got)
+
+
+def order(folder):
+    """17 rows of tiles, 16 of them at a time, of 20 columns."""
+    text = PRODUCT.replace("E", "x[i, k] * w[k, j]").replace(
+        "X", "1100, 12").replace("W", "12, 1280").replace(
+        "T", "f32").replace("M", "1100").replace("N", "1280")
+    names = []
+    for device in ("sim:h100", "cpu"):
+        name = os.path.join(folder, device.replace(":", "_") + ".npy")
+        run(folder, text, device, "--out", "y=" + name)
+        with open(name, "rb") as f:
+            names.append(f.read())
+    check("order of tiles", names[0] == names[1])
+
+
+def main():
+    if nvrtc.library().handle is None:
+        print("needs nvrtc")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        products(folder)
+        rows(folder)
+        order(folder)
+    return 1 if FAILED else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
