@@ -81,6 +81,9 @@ struct kir_buffer {
                                bytes; pieces of 16 change places in them as
                                tensor copies of that width have it: address
                                bits 4.. ^= bits 7.. */
+  bool is_streamed;         /* GLOBAL, written only: too large to be found in
+                               a cache by who reads it; stores may go past
+                               them. No effect on results */
   td_loc_t loc;
 };
 

@@ -334,6 +334,7 @@ static void parse_params(kir_parser_t *p) {
   while (!t->failed && !tir_at_punct(t, ")")) {
     if (params.length > 0) tir_expect_punct(t, ",");
     bool is_aliased = tir_take_word(t, "alias");
+    bool is_streamed = tir_take_word(t, "stream");
     bool is_in = tir_at_word(t, "in"), is_out = tir_at_word(t, "out");
     bool is_inout = tir_at_word(t, "inout");
     if (!is_in && !is_out && !is_inout) {
@@ -345,6 +346,7 @@ static void parse_params(kir_parser_t *p) {
     b->is_read = is_in || is_inout;
     b->is_written = is_out || is_inout;
     b->no_alias = !is_aliased;
+    b->is_streamed = is_streamed;
     td_vec_push(t->arena, &params, b);
   }
   tir_expect_punct(t, ")");

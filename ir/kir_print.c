@@ -467,6 +467,7 @@ static void params(printer_t *p) {
     const kir_buffer_t *b = k->params[i];
     if (i > 0) td_buf_puts(p->out, ", ");
     if (!b->no_alias) td_buf_puts(p->out, "alias ");
+    if (b->is_streamed) td_buf_puts(p->out, "stream ");
     td_buf_puts(p->out, b->is_read && b->is_written ? "inout "
                         : b->is_written             ? "out "
                                                     : "in ");

@@ -103,7 +103,7 @@ bool kir_is_reserved(td_str_t word) {
       "inf",   "nan",  "true", "false", "in",   "out",  "inout", "dims",
       "where", "step", "safe", "and",   "or",   "let",  "if",    "else",
       "alloc", "note", "card", "min",   "max",  "alias", "copy",  "barrier",
-      "transpose", "prefetch", "of", "swizzled"};
+      "transpose", "prefetch", "of", "swizzled", "stream"};
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
     if (td_str_eqc(word, words[i])) return true;
   }

@@ -188,10 +188,12 @@ static LLVMValueRef int_power(cgl_t *g, LLVMValueRef a, LLVMValueRef n) {
   return cgl_helper(g, "rcpu_ipow", type, args, 2, g->mask);
 }
 
-/* u + lane < v with u and v the same in all lanes: compares numbers of lanes
- * in 32 bits with how many of them are below.  NULL: not of this form. */
+/* u + lane < v, or <= v, with u and v the same in all lanes: compares numbers
+ * of lanes in 32 bits with how many of them are below.  NULL: not of this
+ * form. */
 static LLVMValueRef lane_below(cgl_t *g, const kir_expr_t *e) {
-  if (g->lanes == 0 || g->at_lane0 || e->op != KIR_X_LT ||
+  bool is_le = e->op == KIR_X_LE;
+  if (g->lanes == 0 || g->at_lane0 || (e->op != KIR_X_LT && !is_le) ||
       e->args[0]->type != TDSL_DTYPE_I64) {
     return NULL;
   }
@@ -209,6 +211,10 @@ static LLVMValueRef lane_below(cgl_t *g, const kir_expr_t *e) {
   if (base != NULL) {
     LLVMValueRef pair[2] = {left, cgl_expr(g, base)};
     left = cgl_intrinsic(g, "llvm.ssub.sat", pair, 2);
+  }
+  if (is_le) {
+    LLVMValueRef next[2] = {left, LLVMConstInt(g->i64, 1, 0)};
+    left = cgl_intrinsic(g, "llvm.sadd.sat", next, 2);
   }
   LLVMValueRef ends[2] = {left, LLVMConstInt(g->i64, g->lanes, 0)};
   left = cgl_intrinsic(g, "llvm.smin", ends, 2);

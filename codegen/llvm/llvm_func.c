@@ -358,6 +358,15 @@ void cgl_kernel(cgl_t *g, const kir_kernel_t *kernel) {
   } else {
     emit_block(g, &kernel->body); /* one block: begin 0, end 1 */
   }
+  /* what went past the caches is there before anyone is told */
+  bool is_streamed = false;
+  for (uint32_t i = 0; i < kernel->param_count; i++) {
+    is_streamed |= kernel->params[i]->is_streamed;
+  }
+  if (is_streamed) {
+    (void)LLVMBuildFence(g->builder,
+                         LLVMAtomicOrderingSequentiallyConsistent, 0, "");
+  }
   LLVMBuildRetVoid(g->builder);
   emit_wrapper(g, symbol, f);
 }

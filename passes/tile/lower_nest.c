@@ -12,6 +12,7 @@
 #include "passes/tile/stage_rows.h"
 
 #include "ir/expr.h"
+#include "runtime/base/num.h"
 
 /* ---- what a node is ----------------------------------------------------- */
 
@@ -79,7 +80,11 @@ typedef struct nest {
   const uint32_t *places; /* dim of the output by index; NULL: in order */
   kir_expr_t *subs[IX_MAX_RANK]; /* output subscripts so far */
   kir_buffer_t *acc;
+  int64_t lanes;                      /* of acc */
   tile_range_t last;                  /* of the last parallel index */
+  /* of nodes of a group that go over a row there are `passes`; this is number
+   * `pass` of them */
+  uint32_t pass, passes;
 } nest_t;
 
 static void set_parallel(tile_t *t, nest_t *s, uint32_t i, kir_expr_t *v) {
@@ -119,9 +124,54 @@ static void accumulate(tile_t *t, nest_t *s, kir_block_t *block,
 
 static kir_buffer_t *accumulator(tile_t *t, nest_t *s, kir_block_t *block,
                                  uint32_t rank) {
-  const ix_poly_t *lanes[1] = {ix_const(t->module->pool, TILE_LANES)};
+  if (s->lanes == 0) s->lanes = TILE_LANES;
+  const ix_poly_t *lanes[1] = {ix_const(t->module->pool, s->lanes)};
   return tile_alloc(t, block, "acc", s->node->body->type, KIR_REGISTER, rank,
                     lanes);
+}
+
+/* The next row of what is read by rows, a part in each pass over this one:
+ * while a group computes with a row in a cache, memory has nothing else to
+ * do.  Behind the statement for elements base .. base + lanes - 1. */
+static void ask_ahead(tile_t *t, const nest_t *s, kir_block_t *block,
+                      kir_expr_t *base, int64_t lanes) {
+  enum { LINE = 64, LARGE_ROWS = 4 << 20 };
+  const tir_node_t *n = s->node;
+  int64_t width = 0;
+  if (s->passes == 0 || s->prefix == 0 || n->index_count != s->prefix + 1 ||
+      !ix_is_const(n->indices[s->prefix]->extent, &width)) {
+    return;
+  }
+  kir_expr_t *first =
+      kir_add(t->arena, tile_int(t, (int64_t)s->pass * width), base);
+  if (s->passes > 1) {
+    first = tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, first,
+                     tile_int(t, s->passes));
+  }
+  for (size_t i = 0; i < t->params.length; i++) {
+    kir_buffer_t *b = t->params.data[i];
+    int64_t bytes = (int64_t)td_dtype_bytes(b->dtype), size;
+    int64_t line = LINE / bytes;
+    bool is_rows = b->is_read && !b->is_written && b->rank == n->index_count;
+    for (uint32_t d = 0; d < b->rank && is_rows; d++) {
+      is_rows = b->dims[d] == n->indices[d]->extent &&
+                ix_is_const(b->dims[d], &size) &&
+                !__builtin_mul_overflow(bytes, size, &bytes);
+    }
+    if (!is_rows || bytes < LARGE_ROWS) continue;
+    for (int64_t l = 0; l * s->passes < lanes; l += line) {
+      kir_stmt_t *ask = TD_NEW(t->arena, kir_stmt_t);
+      ask->kind = KIR_PREFETCH;
+      ask->buffer = b;
+      ask->sub_count = b->rank;
+      ask->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, b->rank);
+      for (uint32_t d = 0; d < s->prefix; d++) ask->subs[d] = s->subs[d];
+      ask->subs[s->prefix - 1] =
+          kir_add(t->arena, s->subs[s->prefix - 1], tile_int(t, 1));
+      ask->subs[s->prefix] = kir_add(t->arena, first, tile_int(t, l));
+      tile_push(t, block, ask);
+    }
+  }
 }
 
 static void row_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
@@ -132,22 +182,51 @@ static void row_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   tile_set_index(t, s->node->indices[s->node->index_count - 1], index);
   kir_expr_t *lane = kir_var_ref(t->arena, td_vec_last(block)->var);
   accumulate(t, s, body, &lane, 1);
+  if (limit == NULL) ask_ahead(t, s, block, base, TILE_LANES);
+}
+
+/* Where nothing depends on the number of lanes, several registers at a time
+ * hide what one has to wait for; 0: the range is not known to be whole groups
+ * of so many, or there is no CPU. */
+static int64_t wide_lanes(const tile_t *t, tile_range_t r) {
+  int64_t lanes = 4 * (int64_t)t->target->lanes;
+  bool is_wide = t->target->warp == 0 && lanes > TILE_LANES &&
+                 r.lo->op == KIR_X_CONST && r.hi->op == KIR_X_CONST &&
+                 r.lo->u.i64 % lanes == 0 && r.hi->u.i64 % lanes == 0;
+  return is_wide ? lanes : 0;
+}
+
+static void wide_terms(tile_t *t, nest_t *s, kir_block_t *block,
+                       const tir_index_t *last, tile_range_t r) {
+  kir_expr_t *base, *lane;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, last->name, r.lo, r.hi,
+                    s->lanes, &base);
+  kir_block_t *body = tile_lanes_of(t, block, s->lanes, &lane);
+  tile_set_index(t, last, kir_add(t->arena, base, lane));
+  accumulate(t, s, body, &lane, 1);
+  ask_ahead(t, s, block, base, s->lanes);
 }
 
 /* One accumulator a lane along the last reduction index, then a fold. */
 static void reduce_by_row(tile_t *t, nest_t *s, kir_block_t *block) {
   tir_node_t *n = s->node;
   block = serial_loops(t, s, block, s->prefix, s->par);
+  const tir_index_t *last = n->indices[n->index_count - 1];
+  tile_range_t r = {tile_int(t, 0), tile_dim(t, last->extent)};
+  /* of the largest there is one, in whatever order */
+  bool is_choice =
+      n->reduce == TIR_REDUCE_MAX || n->reduce == TIR_REDUCE_MIN;
+  bool wide = is_choice && is_float(n->body->type) && wide_lanes(t, r) > 0;
+  if (wide) s->lanes = wide_lanes(t, r);
   s->acc = accumulator(t, s, block, 1);
   kir_expr_t *lane;
-  kir_block_t *init = tile_lanes(t, block, NULL, &lane);
+  kir_block_t *init = tile_lanes_of(t, block, s->lanes, &lane);
   tile_store(t, init, s->acc, 1, &lane,
              tile_identity(t, n->reduce, n->body->type));
   kir_block_t *inner =
       serial_loops(t, s, block, s->par, n->index_count - 1);
-  const tir_index_t *last = n->indices[n->index_count - 1];
-  tile_range_t r = {tile_int(t, 0), tile_dim(t, last->extent)};
-  tile_chunks(t, inner, last->name, r, row_chunk, s);
+  if (wide) wide_terms(t, s, inner, last, r);
+  else tile_chunks(t, inner, last->name, r, row_chunk, s);
   kir_expr_t *fold = kir_op(t->arena, KIR_X_FOLD, n->body->type, 0, NULL);
   fold->u.buffer = s->acc;
   fold->fold = tile_fold_op(n->reduce);
@@ -251,6 +330,19 @@ static void column_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   tile_store_value(t, body, n->outs[0], s->par, s->subs,
                    kir_load(t->arena, s->acc, 2,
                             (kir_expr_t *[]){tile_int(t, 0), lane}));
+}
+
+static void wide_map(tile_t *t, nest_t *s, kir_block_t *block,
+                     int64_t lanes) {
+  const tir_index_t *last = s->node->indices[s->par - 1];
+  kir_expr_t *base, *lane;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, last->name, s->last.lo,
+                    s->last.hi, lanes, &base);
+  kir_block_t *body = tile_lanes_of(t, block, lanes, &lane);
+  set_parallel(t, s, s->par - 1, kir_add(t->arena, base, lane));
+  tile_store_value(t, body, s->node->outs[0], s->par, s->subs,
+                   tile_expr(t, s->node->body));
+  ask_ahead(t, s, block, base, lanes);
 }
 
 static void map_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
@@ -370,7 +462,9 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
       return;
     }
     block = serial_loops(t, s, block, s->prefix, s->par - 1);
-    tile_chunks(t, block, last->name, s->last, map_chunk, s);
+    int64_t lanes = wide_lanes(t, s->last);
+    if (lanes > 0) wide_map(t, s, block, lanes);
+    else tile_chunks(t, block, last->name, s->last, map_chunk, s);
     return;
   }
   if (n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN) {
@@ -432,6 +526,22 @@ static void describe(tile_t *t, const nest_t *states, uint32_t prefix) {
   }
 }
 
+/* What is too large for a cache is not read from one by the next kernel. */
+static void stream_outputs(tile_t *t) {
+  enum { LARGE = 32 << 20 };
+  if (t->target->warp != 0) return;
+  for (size_t i = 0; i < t->params.length; i++) {
+    kir_buffer_t *b = t->params.data[i];
+    int64_t bytes = (int64_t)td_dtype_bytes(b->dtype), size;
+    bool is_known = b->is_written && !b->is_read;
+    for (uint32_t d = 0; d < b->rank && is_known; d++) {
+      is_known = ix_is_const(b->dims[d], &size) &&
+                 !__builtin_mul_overflow(bytes, size, &bytes);
+    }
+    b->is_streamed = is_known && bytes >= LARGE;
+  }
+}
+
 void tile_lower_nest(tile_t *t, uint32_t prefix) {
   nest_t *states = TD_NEW_ARRAY(t->arena, nest_t, t->node_count);
   kir_block_t *block = &t->kernel->body;
@@ -445,6 +555,13 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
     states[k].node = t->nodes[k];
     states[k].prefix = prefix;
     states[k].par = parallel_count(t->nodes[k]);
+  }
+  for (uint32_t k = 0; k < t->node_count && !is_alone; k++) {
+    if (t->nodes[k]->index_count != prefix + 1) continue;
+    for (uint32_t i = 0; i < t->node_count; i++) {
+      states[i].passes += t->target->warp == 0;
+      states[i].pass += i > k;
+    }
   }
   describe(t, states, prefix);
   for (uint32_t i = 0; i < prefix; i++) {
@@ -489,4 +606,5 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
   for (uint32_t k = 0; k < t->node_count; k++) {
     lower_node(t, &states[k], block);
   }
+  stream_outputs(t);
 }

@@ -66,6 +66,16 @@ def main():
             worst = max(abs(a - b) for a, b in zip(text, long))
             failed += say(entry + ".text", 0 < worst < 2e-6,
                           "differs by %g" % worst)
+        # two hundred rows share what they read, one is read for itself, and
+        # rows of 128 are as many lanes as the registers hold
+        wide = os.path.join(folder, "wide.tdsl")
+        with open(wide, "w") as f:
+            f.write(TEXT.replace("D = 16", "D = 128"))
+        long = run(wide, "causal", 200)
+        for rows in (1, 2, 64, 199):
+            failed += say("wide.%d" % rows,
+                          run(wide, "causal", rows) == long[:rows * 384],
+                          "a row changes with the number of rows")
         empty = run(path, "late", 70)
         failed += say("empty", set(empty) == {0}, "a masked row is not 0")
     sys.exit(failed > 0)

@@ -27,7 +27,8 @@ static kir_kernel_t **parsed(td_task_t *task, const char *text) {
 
 /* The printed form, exactly; what another reader wrote comes out so. */
 static const char canonical[] =
-    "kernel k03_norm(in x: bf16[R, 64], out y: f32[R, 64], inout n: i64,\n"
+    "kernel k03_norm(in x: bf16[R, 64], stream out y: f32[R, 64], inout n: "
+    "i64,\n"
     "    alias in w: f8e4m3[2*R + 1])\n"
     "    dims(R in 0..4097, loop i in 0..12, data q) {\n"
     "  card \"softmax.tdsl:12\"\n"
