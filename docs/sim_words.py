@@ -66,6 +66,20 @@ CHECKS = {
     "launch.cluster": "a cluster shape that the machine, the function or the "
                       "grid does not allow",
     "launch.cooperative": "a cooperative grid that is not resident at once",
+    "coll.mismatch": "ranks whose calls with one number differ in operation, "
+                     "type, count, reduction or root; a send and its receive "
+                     "of different counts",
+    "coll.buffer": "a buffer outside every allocation, on another device, or "
+                   "overlapping otherwise than in place",
+    "coll.group": "a group ended that was not begun, or communicators begun "
+                  "and used in one group",
+    "coll.capture": "a collective that some ranks captured and others did "
+                    "not",
+    "coll.order": "communicators that share devices used in different orders "
+                  "with nothing that orders them, or one used by two threads "
+                  "at once",
+    "coll.deadlock": "collectives that wait for one another in a circle, or "
+                     "for ranks that ended or did not come in time",
     "num.div": "an integer division by zero",
     "num.shift": "a shift by the width or more; a note, on request",
     "num.convert": "a conversion out of range; a note, on request",

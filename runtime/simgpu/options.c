@@ -134,6 +134,13 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
     else return false;
     return true;
   }
+  if (td_str_eqc(key, "reduce")) {
+    if (td_str_eqc(value, "rank")) o->reduce = SIM_REDUCE_RANK;
+    else if (td_str_eqc(value, "ring")) o->reduce = SIM_REDUCE_RING;
+    else if (td_str_eqc(value, "random")) o->reduce = SIM_REDUCE_RANDOM;
+    else return false;
+    return true;
+  }
   if (td_str_eqc(key, "count")) {
     if (td_str_eqc(value, "full")) o->count = SIM_COUNT_FULL;
     else if (td_str_eqc(value, "basic")) o->count = SIM_COUNT_BASIC;
@@ -179,6 +186,7 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
   else if (td_str_eqc(key, "threads")) o->threads = (uint32_t)n;
   else if (td_str_eqc(key, "mem")) o->memory = n;
   else if (td_str_eqc(key, "budget")) o->budget = n;
+  else if (td_str_eqc(key, "deadline")) o->deadline = n;
   else return false;
   return true;
 }
@@ -187,6 +195,7 @@ void sim_options_read(sim_options_t *o) {
   memset(o, 0, sizeof *o);
   o->checks = SIM_CHECK_ALL;
   o->poison = 0xFF;
+  o->deadline = 60000;
   o->seed = (uint64_t)td_env_int(TD_ENV_SIM_SEED);
   const char *check = td_env_set(TD_ENV_SIM_CHECK);
   if (check) read_checks(o, td_str(check));

@@ -22,6 +22,13 @@ typedef enum sim_streams_t {
   SIM_STREAMS_RANDOM
 } sim_streams_t;
 
+/* In which order collectives fold their ranks; see sim_reduce.c. */
+typedef enum sim_reduce_t {
+  SIM_REDUCE_RANK,
+  SIM_REDUCE_RING,
+  SIM_REDUCE_RANDOM
+} sim_reduce_t;
+
 /* How matrix instructions add; see tensor.h. */
 typedef enum sim_arith_t {
   SIM_ARITH_EXACT,
@@ -43,6 +50,8 @@ typedef struct sim_options_t {
   sim_async_mode_t async;
   sim_streams_t streams; /* order of unordered operations */
   sim_arith_t arith;
+  sim_reduce_t reduce;
+  uint64_t deadline; /* milliseconds that ranks wait for each other */
   uint32_t preempt; /* instructions between switches, 0: none */
   uint32_t threads; /* host threads, 0: one for each CPU */
   uint64_t memory;  /* bytes a device has, 0: the row's */

@@ -478,6 +478,17 @@ SIM_EXPORT int cuCtxDisablePeerAccess(rcuda_ctx_t *peer) {
 
 /* -- primary contexts -- */
 
+sim_ctx_t *sim_primary(int device) {
+  sim_state_t *s = sim_state();
+  sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, s->primary[device]);
+  if (ctx) return ctx;
+  ctx = new_ctx(device, s->primary_flags[device], true);
+  if (!ctx) return NULL;
+  s->primary[device] = ctx->handle;
+  s->primary_uses[device] = 0;
+  return ctx;
+}
+
 SIM_EXPORT int cuDevicePrimaryCtxRetain(rcuda_ctx_t **out, int device) {
   SIM_ARGS(out, device);
   int code = sim_enter("cuDevicePrimaryCtxRetain", true);
@@ -485,12 +496,7 @@ SIM_EXPORT int cuDevicePrimaryCtxRetain(rcuda_ctx_t **out, int device) {
   sim_state_t *s = sim_state();
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
   if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
-  if (!sim_handle_number(SIM_TYPE_CTX, s->primary[device])) {
-    sim_ctx_t *ctx = new_ctx(device, s->primary_flags[device], true);
-    if (!ctx) return sim_leave(RCUDA_OUT_OF_MEMORY);
-    s->primary[device] = ctx->handle;
-    s->primary_uses[device] = 0;
-  }
+  if (!sim_primary(device)) return sim_leave(RCUDA_OUT_OF_MEMORY);
   s->primary_uses[device]++;
   *out = (rcuda_ctx_t *)(uintptr_t)s->primary[device];
   return sim_leave(0);

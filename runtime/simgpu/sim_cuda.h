@@ -259,6 +259,8 @@ int cuMemGetAccess(unsigned long long *flags, const rcuda_location_t
 size_t simgpu_totals_get(char *out, size_t bytes);
 size_t simgpu_trace_count(void);
 size_t simgpu_trace_get(size_t index, char *out, size_t bytes);
+size_t simgpu_coll_count(void);
+size_t simgpu_coll_get(size_t index, char *out, size_t bytes);
 const char *simgpu_version(void);
 int simgpu_configure(const char *text);
 size_t simgpu_report_count(void);

@@ -212,6 +212,9 @@ SIM_EXPORT int cuGraphNodeGetType(rcuda_node_t *handle, int *out) {
   case SIM_RUN_WAIT: *out = RCUDA_NODE_WAIT; break;
   case SIM_RUN_ALLOC: *out = RCUDA_NODE_ALLOC; break;
   case SIM_RUN_FREE: *out = RCUDA_NODE_FREE; break;
+  case SIM_RUN_COLL: /* the real one makes kernels of it */
+    *out = RCUDA_NODE_KERNEL;
+    break;
   case SIM_RUN_UNMAP: /* never in a graph */
   case SIM_RUN_EMPTY: *out = RCUDA_NODE_EMPTY; break;
   }

@@ -171,6 +171,7 @@ void sim_run_queued(sim_queued_t *item, uint64_t *work) {
   case SIM_RUN_ALLOC: code = sim_run_alloc(op); break;
   case SIM_RUN_EMPTY:
   case SIM_RUN_WAIT:
+  case SIM_RUN_COLL: /* was done when it could be; see sim_coll.c */
   case SIM_RUN_CHILD: break;
   }
   if (writes_host) sim_order_host_write(host, host_bytes, false);
@@ -188,6 +189,8 @@ void sim_op_free(sim_op_run_t *op) {
       op->graph ? sim_handle_number(SIM_TYPE_GRAPH, op->graph) : NULL;
   if (child) sim_graph_free(child);
   op->graph = 0;
+  if (op->coll) sim_coll_free(op->coll);
+  op->coll = NULL;
   free(op->launch.params);
   free(op->staged);
   op->launch.params = NULL;
@@ -206,6 +209,10 @@ bool sim_op_copy(sim_op_run_t *to, const sim_op_run_t *from) {
     if (!child || sim_graph_copy(child, &copy)) return false;
     to->graph = copy->handle;
     return true;
+  }
+  if (from->coll) { /* of a graph: each launch is a call of its own */
+    to->coll = sim_coll_copy(from->coll);
+    return to->coll != NULL;
   }
   if (!from->launch.params) return true;
   const sim_func_t *f = sim_handle_number(SIM_TYPE_FUNC, from->launch.func);
@@ -299,16 +306,27 @@ uint32_t sim_lane_of_stream(const sim_ctx_t *ctx, const sim_stream_t *s) {
   return s ? s->lane : ctx->lane;
 }
 
+/* What a wait that is over answers. */
+static int wait_result(uint64_t handle) {
+  sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, handle);
+  if (!ctx) return RCUDA_CONTEXT_DESTROYED;
+  int once = ctx->once;
+  ctx->once = 0;
+  return ctx->sticky ? ctx->sticky : once;
+}
+
 int sim_wait(uint64_t handle, const sim_clock_t *clock) {
   sim_queue_wait(clock);
-  const sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, handle);
-  return ctx ? ctx->sticky : RCUDA_CONTEXT_DESTROYED;
+  return wait_result(handle);
+}
+
+int sim_try(uint64_t handle, const sim_clock_t *clock) {
+  return sim_queue_try(clock) ? wait_result(handle) : RCUDA_NOT_READY;
 }
 
 int sim_wait_ctx(uint64_t handle) {
   sim_queue_wait_ctx(handle);
-  const sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, handle);
-  return ctx ? ctx->sticky : RCUDA_CONTEXT_DESTROYED;
+  return wait_result(handle);
 }
 
 void sim_wait_others(uint64_t ctx, uint32_t lane) {

@@ -138,6 +138,7 @@ static void describe(sim_past_t *p, const sim_queued_t *q) {
   case SIM_RUN_WAIT:
   case SIM_RUN_CHILD:
   case SIM_RUN_EVENT: break;
+  case SIM_RUN_COLL: sim_coll_ranges(op, p); break;
   }
 }
 

@@ -121,6 +121,11 @@ int sim_queue_add(uint32_t id, const sim_op_run_t *op,
     lane->head = item;
   lane->tail = item;
   q->pending++;
+  if (op->kind == SIM_RUN_COLL) {
+    q->collectives++;
+    sim_coll_queued(item);
+    if (q->has_cond) pthread_cond_broadcast(&q->idle);
+  }
   if (q->pending > MAX_PENDING) sim_queue_flush();
   return 0;
 }
@@ -137,7 +142,7 @@ bool sim_queue_is_done(const sim_clock_t *clock) {
 }
 
 /* Everything before the head of its lane has run. */
-static bool is_ready(const sim_queued_t *item) {
+bool sim_queue_is_ready(const sim_queued_t *item) {
   const sim_queue_t *q = queue();
   for (uint32_t i = 0; i < q->lane_count; i++) {
     const sim_queued_t *head = q->lanes[i]->head;
@@ -158,21 +163,34 @@ static sim_queued_t *choose(const sim_clock_t *clock) {
   for (uint32_t i = 0; i < q->lane_count; i++) {
     sim_queued_t *head = q->lanes[i]->head;
     if (!head || (clock && head->seq > sim_clock_at(clock, i))) continue;
+    if (head->op.kind == SIM_RUN_COLL) continue; /* for sim_coll.c */
     if (!is_random) {
-      if (!best || head->issue < best->issue) best = head;
-    } else if (is_ready(head) && sim_random(&q->random) % ++ready == 0) {
+      /* collectives wait, so the oldest is not always ready */
+      if ((!best || head->issue < best->issue) &&
+          (!q->collectives || sim_queue_is_ready(head)))
+        best = head;
+    } else if (sim_queue_is_ready(head) &&
+               sim_random(&q->random) % ++ready == 0) {
       best = head;
     }
   }
   return best;
 }
 
-static void run_one(sim_queued_t *item) {
+/* Takes the head off its lane. */
+static void unlink_head(sim_queued_t *item) {
   sim_queue_t *q = queue();
   sim_lane_t *lane = q->lanes[item->lane];
   lane->head = item->next;
   if (!lane->head) lane->tail = NULL;
   q->pending--;
+  q->collectives -= item->op.kind == SIM_RUN_COLL;
+}
+
+static void run_one(sim_queued_t *item) {
+  sim_queue_t *q = queue();
+  sim_lane_t *lane = q->lanes[item->lane];
+  unlink_head(item);
   bool joins = item->op.kind == SIM_RUN_EMPTY ||
                item->op.kind == SIM_RUN_EVENT;
   for (uint32_t i = 0; joins && i < item->clock.count; i++) {
@@ -181,6 +199,17 @@ static void run_one(sim_queued_t *item) {
       lane->work = q->lanes[i]->work;
   }
   sim_run_queued(item, &lane->work);
+  free_queued(item);
+}
+
+void sim_queue_drop_head(sim_queued_t *item) {
+  unlink_head(item);
+  free_queued(item);
+}
+
+void sim_queue_done(sim_queued_t *item) {
+  unlink_head(item);
+  sim_order_executed(item, false);
   free_queued(item);
 }
 
@@ -203,19 +232,43 @@ static void end(void) {
   pthread_cond_broadcast(&q->idle);
 }
 
-void sim_queue_wait(const sim_clock_t *clock) {
-  sim_queue_t *q = queue();
-  sim_clock_t target = {0};
+/* Runs what is at or before the clock, as far as collectives let it. */
+static void run_until(const sim_clock_t *clock) {
   sim_queued_t *item;
-  if (!sim_clock_join(&target, clock)) return;
-  if (begin()) {
-    while ((item = choose(&target)) != NULL) run_one(item);
-    end();
+  if (!begin()) return;
+  do {
+    while ((item = choose(clock)) != NULL) run_one(item);
+  } while (queue()->collectives && sim_coll_advance(clock));
+  end();
+}
+
+static bool wait_for(const sim_clock_t *clock, bool may_wait) {
+  sim_queue_t *q = queue();
+  sim_clock_t target = {0}, wide = {0};
+  bool is_mine = q->is_running && pthread_equal(q->runner, pthread_self());
+  bool ok = sim_clock_join(&target, clock) && sim_clock_join(&wide, clock);
+  while (ok) {
+    run_until(&wide);
+    if (is_mine || sim_queue_is_done(&target)) break;
+    if (sim_coll_widen(&wide)) continue;
+    if (sim_coll_blocked(&wide, may_wait) == SIM_BLOCKED_PENDING) ok = false;
   }
-  sim_clock_join(&q->host, &target);
+  if (ok) {
+    sim_clock_join(&q->host, &target);
+    sim_order_prune();
+    sim_pools_settle();
+  }
   sim_clock_free(&target);
-  sim_order_prune();
-  sim_pools_settle();
+  sim_clock_free(&wide);
+  return ok;
+}
+
+void sim_queue_wait(const sim_clock_t *clock) {
+  wait_for(clock, true);
+}
+
+bool sim_queue_try(const sim_clock_t *clock) {
+  return wait_for(clock, false);
 }
 
 void sim_queue_wait_ctx(uint64_t ctx) {
@@ -230,10 +283,7 @@ void sim_queue_wait_ctx(uint64_t ctx) {
 }
 
 void sim_queue_flush(void) {
-  sim_queued_t *item;
-  if (!begin()) return;
-  while ((item = choose(NULL)) != NULL) run_one(item);
-  end();
+  run_until(NULL);
 }
 
 void sim_queue_drop_ctx(uint64_t ctx) {
@@ -243,8 +293,7 @@ void sim_queue_drop_ctx(uint64_t ctx) {
     if (lane->ctx != ctx) continue;
     while (lane->head) {
       sim_queued_t *item = lane->head;
-      lane->head = item->next;
-      q->pending--;
+      unlink_head(item);
       free_queued(item);
     }
     lane->tail = NULL;

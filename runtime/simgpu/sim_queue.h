@@ -41,7 +41,8 @@ typedef enum sim_run_kind_t {
   SIM_RUN_EVENT, /* a record of an event */
   SIM_RUN_WAIT,  /* in graphs: waits for the event's newest record */
   SIM_RUN_CHILD, /* in graphs: another graph */
-  SIM_RUN_UNMAP  /* a mapping ends */
+  SIM_RUN_UNMAP, /* a mapping ends */
+  SIM_RUN_COLL   /* a rank's part of collectives */
 } sim_run_kind_t;
 
 /* One operation. What it points to is malloc'd and freed by sim_op_free. */
@@ -65,6 +66,7 @@ typedef struct sim_op_run_t {
   uint64_t event;    /* of SIM_RUN_EVENT and _WAIT */
   uint64_t serial;   /* of that record */
   uint64_t graph;    /* of SIM_RUN_CHILD: handle of its own clone */
+  struct sim_coll_t *coll; /* of SIM_RUN_COLL; owned */
 } sim_op_run_t;
 
 /* Rows of a copy or fill, over all planes, and where the i-th begins. */
@@ -136,6 +138,7 @@ typedef struct sim_queue_t {
   uint32_t lane_count;
   sim_clock_t host;  /* what the host has waited for */
   uint64_t issued, pending;
+  uint64_t collectives; /* of the pending ones */
   uint64_t random;   /* state of the order, when it is seeded */
   bool is_running;   /* some thread executes operations, */
   pthread_t runner;  /* this one, */
@@ -171,6 +174,15 @@ bool sim_queue_is_done(const sim_clock_t *clock);
 /* The host waits: runs what is missing, in an order that respects every
    edge, and remembers that it waited. */
 void sim_queue_wait(const sim_clock_t *clock);
+/* The same without waiting for other host threads: false if some rank of a
+   collective has not come yet. */
+bool sim_queue_try(const sim_clock_t *clock);
+/* Everything before the head of its lane has run. */
+bool sim_queue_is_ready(const sim_queued_t *item);
+/* A collective at the head of its lane is done. */
+void sim_queue_done(sim_queued_t *item);
+/* It goes without having run. */
+void sim_queue_drop_head(sim_queued_t *item);
 void sim_queue_wait_ctx(uint64_t ctx);
 /* Runs everything without the host having waited for it. */
 void sim_queue_flush(void);

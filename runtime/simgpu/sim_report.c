@@ -204,6 +204,7 @@ SIM_EXPORT void simgpu_reset(void) {
   memset(s->copied, 0, sizeof s->copied);
   memset(s->links, 0, sizeof s->links);
   sim_trace_free(s);
+  sim_coll_reset();
   s->launches = 0;
   s->queue.random = s->options.seed;
   sim_leave(0);

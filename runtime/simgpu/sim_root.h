@@ -45,6 +45,7 @@ typedef struct sim_ctx_t {
   uint32_t flags;
   bool is_primary;
   int sticky; /* result of the fault that broke it */
+  int once;   /* of a collective that never ran: the next wait's result */
   uint64_t peers; /* devices whose memory its kernels may touch */
   uint64_t limits[3];
   uint32_t lane;      /* of its legacy default stream */
@@ -138,6 +139,13 @@ typedef struct sim_pool_t {
   uint32_t block_count, block_capacity;
 } sim_pool_t;
 
+/* An operator made by ncclRedOpCreatePreMulSum. */
+typedef struct sim_redop_t {
+  uint64_t comm; /* 0: destroyed */
+  int dtype;
+  uint64_t bits, where; /* its scalar, or where the device has it */
+} sim_redop_t;
+
 typedef struct sim_reserved_t {
   uint64_t address, bytes;
 } sim_reserved_t;
@@ -179,6 +187,7 @@ typedef struct sim_thread_t {
   uint64_t handles[64];
   uint64_t args[SIM_MAX_ARGS]; /* of the call that begins */
   uint32_t arg_count;
+  struct sim_group_t *group; /* of collectives; see sim_comm.h */
   uint64_t call;   /* number of its newest call in the record, from 1 */
   uint32_t number; /* threads are numbered as they first call */
 } sim_thread_t;
@@ -210,6 +219,17 @@ typedef struct sim_state_t {
   sim_pool_t **pools;
   uint32_t pool_count;
   uint64_t default_pool[SIM_MAX_DEVICES], pool[SIM_MAX_DEVICES]; /* handles */
+  struct sim_clique_t **cliques; /* communicators; see sim_comm.h */
+  uint32_t clique_count;
+  sim_redop_t *redops;
+  uint32_t redop_count;
+  uint64_t unique_ids;
+  char coll_error[240]; /* the newest */
+  uint64_t coll_links[SIM_MAX_DEVICES][SIM_MAX_DEVICES]; /* bytes */
+  char (*coll_records)[512]; /* lines of JSON */
+  size_t coll_record_count, coll_record_capacity;
+  struct sim_meeting_t *meetings; /* orders of communicators */
+  uint32_t meeting_count;
   sim_reserved_t *reserved; /* address ranges */
   uint32_t reserved_count;
   uint64_t copied[SIM_COPY_KINDS]; /* bytes */
@@ -287,6 +307,8 @@ void *sim_handle_number(sim_type_t type, uint64_t handle);
 void sim_handle_drop(uint64_t handle);
 
 sim_ctx_t *sim_current(void);
+/* The device's primary context, begun if need be; NULL without memory. */
+sim_ctx_t *sim_primary(int device);
 /* Bytes that a device has. */
 uint64_t sim_device_bytes(void);
 /* Device memory that belongs to the context; NULL when full. */
@@ -355,6 +377,8 @@ int sim_submit_lane(uint32_t lane, sim_op_run_t *op,
 /* The host waits for the clock, a context, or a stream (NULL: the default
    one): the sticky result of the context that it leaves behind. */
 int sim_wait(uint64_t ctx, const sim_clock_t *clock);
+/* The same, or 600 if a collective lacks ranks. */
+int sim_try(uint64_t ctx, const sim_clock_t *clock);
 int sim_wait_ctx(uint64_t ctx);
 /* Runs everything of the context that other lanes hold. */
 void sim_wait_others(uint64_t ctx, uint32_t lane);
@@ -386,6 +410,30 @@ int *sim_thread_mode(void);
 void sim_graph_free(sim_graph_t *graph);
 void sim_stream_free(sim_stream_t *stream);
 void sim_event_free(sim_event_t *event);
+
+/* -- collectives (sim_coll.c): an operation waits at the head of its lane
+   until the other ranks' are at theirs -- */
+typedef enum sim_blocked_t {
+  SIM_BLOCKED_FREED, /* something changed: go on */
+  SIM_BLOCKED_PENDING /* ranks are missing, and the caller does not wait */
+} sim_blocked_t;
+void sim_coll_free(struct sim_coll_t *coll);
+struct sim_coll_t *sim_coll_copy(const struct sim_coll_t *from);
+void sim_coll_ranges(const sim_op_run_t *op, sim_past_t *past);
+/* The operation was queued: its parts get their numbers. */
+void sim_coll_queued(sim_queued_t *item);
+/* Carries out what all ranks have reached, before the clock (NULL: anywhere);
+   false if nothing could be. */
+bool sim_coll_advance(const sim_clock_t *clock);
+/* Adds to the target what the collectives before it wait for; false if that
+   is all in it already. */
+bool sim_coll_widen(sim_clock_t *target);
+/* Nothing before the target can run: ends a circle, or ranks that will never
+   come, with a finding; else waits for other threads, if it may. */
+sim_blocked_t sim_coll_blocked(const sim_clock_t *target, bool may_wait);
+void sim_comms_free(sim_state_t *state);
+void sim_coll_json(td_buf_t *buf);
+void sim_coll_reset(void);
 
 /* Module loading and decoding. */
 sim_func_t *sim_func_of(const void *handle);

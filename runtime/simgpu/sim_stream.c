@@ -100,7 +100,7 @@ SIM_EXPORT int cuStreamQuery(rcuda_stream_t *handle) {
     s->polls--;
     return sim_leave(RCUDA_NOT_READY);
   }
-  return sim_leave(sim_wait(ctx, clock));
+  return sim_leave(sim_try(ctx, clock));
 }
 
 SIM_EXPORT int cuStreamSynchronize(rcuda_stream_t *handle) {
@@ -264,7 +264,7 @@ SIM_EXPORT int cuEventQuery(rcuda_event_t *handle) {
     e->polls--;
     return sim_leave(RCUDA_NOT_READY);
   }
-  return sim_leave(sim_wait(e->ctx, &e->clock));
+  return sim_leave(sim_try(e->ctx, &e->clock));
 }
 
 SIM_EXPORT int cuEventSynchronize(rcuda_event_t *handle) {

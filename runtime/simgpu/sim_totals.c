@@ -52,6 +52,8 @@ SIM_EXPORT size_t simgpu_totals_get(char *out, size_t bytes) {
     td_buf_printf(&buf, ",\"%s\":%llu", kinds[i],
                   (unsigned long long)s->copied[i]);
   links_json(&buf, "links", s->links);
+  links_json(&buf, "coll.links", s->coll_links);
+  sim_coll_json(&buf);
   td_buf_puts(&buf, "}\n");
   size_t n = sim_give_text(&buf, out, bytes);
   sim_leave(0);

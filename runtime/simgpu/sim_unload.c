@@ -53,6 +53,9 @@ __attribute__((destructor)) static void sim_unload(void) {
   sim_libraries_free(s);
   drop_contexts(s);
   drop_queue(&s->queue);
+  sim_comms_free(s);
+  free(s->redops);
+  free(s->meetings);
   sim_report_clear(&s->report);
   sim_trace_free(s);
   free(s->slots);

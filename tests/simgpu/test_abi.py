@@ -265,6 +265,49 @@ STRUCTS = {
 }
 
 
+# Of nccl.h: ours without COLL_NCCL_, and the vendor's.
+NCCL_NAMES = {
+    "SUCCESS": "ncclSuccess", "CUDA_ERROR": "ncclUnhandledCudaError",
+    "SYSTEM_ERROR": "ncclSystemError",
+    "INTERNAL_ERROR": "ncclInternalError",
+    "INVALID_ARGUMENT": "ncclInvalidArgument",
+    "INVALID_USAGE": "ncclInvalidUsage",
+    "REMOTE_ERROR": "ncclRemoteError", "IN_PROGRESS": "ncclInProgress",
+    "RESULTS": "ncclNumResults", "SUM": "ncclSum", "PROD": "ncclProd",
+    "MAX": "ncclMax", "MIN": "ncclMin", "AVG": "ncclAvg",
+    "OPS": "ncclNumOps", "I8": "ncclInt8", "U8": "ncclUint8",
+    "I32": "ncclInt32", "U32": "ncclUint32", "I64": "ncclInt64",
+    "U64": "ncclUint64", "F16": "ncclFloat16", "F32": "ncclFloat32",
+    "F64": "ncclFloat64", "BF16": "ncclBfloat16",
+    "F8E4M3": "ncclFloat8e4m3", "F8E5M2": "ncclFloat8e5m2",
+    "DTYPES": "ncclNumTypes", "SCALAR_DEVICE": "ncclScalarDevice",
+    "SCALAR_HOST": "ncclScalarHostImmediate",
+    "ID_BYTES": "NCCL_UNIQUE_ID_BYTES", "UNDEF": "NCCL_CONFIG_UNDEF_INT",
+    "NO_COLOR": "NCCL_SPLIT_NOCOLOR",
+}
+NCCL_STRUCTS = {
+    "coll_nccl_id_t": ("ncclUniqueId", {"bytes": "internal"}),
+    "coll_nccl_config_t": ("ncclConfig_t",
+                           {"bytes": "size", "magic": "magic",
+                            "version": "version", "blocking": "blocking",
+                            "cluster": "cgaClusterSize",
+                            "min_ctas": "minCTAs", "max_ctas": "maxCTAs",
+                            "net": "netName", "split_share": "splitShare",
+                            "traffic_class": "trafficClass",
+                            "name": "commName",
+                            "collnet": "collnetEnable",
+                            "cta_policy": "CTAPolicy",
+                            "shrink_share": "shrinkShare",
+                            "nvls_ctas": "nvlsCTAs",
+                            "channels": "nChannelsPerNetPeer",
+                            "nvlink_sched": "nvlinkCentricSched"}),
+    "coll_nccl_sim_t": ("ncclSimInfo_t",
+                        {"bytes": "size", "magic": "magic",
+                         "version": "version",
+                         "estimated_us": "estimatedTime"}),
+}
+
+
 def vendor_name(name):
     """The vendor's enumerator for one of ours, without RCUDA_."""
     if name in NAMES:
@@ -299,6 +342,55 @@ def check(name, trouble):
     if trouble:
         print(trouble)
     return not trouble
+
+
+def nccl():
+    """nccl_types.h against nccl.h, and the names that the library exports
+    against the vendor's functions of today's header."""
+    path = next((p for p in INCLUDE
+                 if os.path.exists(os.path.join(p, "nccl.h"))), None)
+    if not path:
+        print("skip collectives: no nccl.h")
+        return True
+    head = ('#include <nccl.h>\n#include <stddef.h>\n'
+            '#include "runtime/coll/nccl_types.h"\n')
+    assertion = '_Static_assert((long)(%s) == (long)(%s), "%s");\n'
+    text = read("runtime/coll/nccl_types.h")
+    enums = "".join(re.findall(r"typedef enum \w+ \{(.*?)\}", text, re.S))
+    enums = re.sub(r"/\*.*?\*/", "", enums, flags=re.S)
+    names = re.findall(r"\bCOLL_NCCL_(\w+)", enums)
+    names += ["ID_BYTES", "UNDEF", "NO_COLOR"]
+    trouble = "".join("no vendor's name for COLL_NCCL_%s\n" % n
+                      for n in names if n not in NCCL_NAMES)
+    body = head + "".join(assertion % ("COLL_NCCL_" + n, NCCL_NAMES[n], n)
+                          for n in names if n in NCCL_NAMES)
+    body += ("static const ncclConfig_t c = NCCL_CONFIG_INITIALIZER;\n"
+             "static const ncclSimInfo_t i = NCCL_SIM_INFO_INITIALIZER;\n")
+    with open(os.path.join(path, "nccl.h"), encoding="utf-8") as f:
+        vendor = f.read()
+    for magic in ("0xcafebeef", "0x74685283"):
+        if magic + "u" not in text or magic not in vendor:
+            trouble += "magic %s is not in both\n" % magic
+    structs = set(re.findall(r"typedef struct (coll_nccl_\w+) \{", text))
+    trouble += "".join("not compared: %s\n" % s
+                       for s in sorted(structs - set(NCCL_STRUCTS)))
+    for ours, (theirs, fields) in NCCL_STRUCTS.items():
+        body += assertion % ("sizeof(%s)" % ours, "sizeof(%s)" % theirs,
+                             ours)
+        for mine, other in fields.items():
+            body += assertion % ("offsetof(%s, %s)" % (ours, mine),
+                                 "offsetof(%s, %s)" % (theirs, other),
+                                 ours + "." + mine)
+    good = check("collectives", trouble + compiles(body))
+    real = set(re.findall(r"\b(nccl[A-Z]\w*)\(", vendor))
+    real -= {"ncclResetDebugInit"}
+    out = subprocess.run(["nm", "-D", "--defined-only",
+                          os.path.join(BUILD, "libtdsl_simgpu.so")],
+                         capture_output=True, text=True, check=True).stdout
+    have = {line.split()[-1] for line in out.split("\n") if line.strip()}
+    lacking = sorted(real - have)
+    return check("collective exports", "" if not lacking else
+                 "not exported: " + ", ".join(lacking)) and good
 
 
 def main():
@@ -350,6 +442,7 @@ def main():
         lacking = sorted(real - have)
         good &= check("exports", "" if not lacking else
                       "not exported: " + ", ".join(lacking))
+    good &= nccl()
     sys.exit(0 if good else 1)
 
 

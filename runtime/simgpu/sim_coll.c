@@ -1,0 +1,469 @@
+/* Collectives meet. An operation of a communicator waits at the head of its
+   lane. Its parts are carried out one after the other when every part that
+   they meet belongs to an operation at the head of its lane too; sends and
+   receives of one operation do not wait for each other.
+
+   Parts that meet are compared as soon as both are queued, so that ranks that
+   disagree are told and do not hang. */
+#include "runtime/simgpu/sim_comm.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+static sim_queue_t *queue(void) {
+  return &sim_state()->queue;
+}
+
+void sim_coll_finding(sim_check_t id, const char *name, const char *format,
+                      ...) {
+  char text[240];
+  td_buf_t buf;
+  va_list args;
+  td_buf_init_fixed(&buf, text, sizeof text);
+  va_start(args, format);
+  td_buf_vprintf(&buf, format, args);
+  va_end(args);
+  sim_host_finding(id, name, 0, 0, "%s", text);
+}
+
+/* -- an operation's life -- */
+
+void sim_coll_unqueue(sim_coll_t *coll) {
+  sim_clique_t *c = coll->clique;
+  for (uint32_t i = 0; i < c->queued_count; i++) {
+    if (c->queued[i] != coll) continue;
+    memmove(&c->queued[i], &c->queued[i + 1],
+            (c->queued_count - i - 1) * sizeof *c->queued);
+    c->queued_count--;
+    break;
+  }
+  coll->item = NULL;
+}
+
+void sim_coll_free(sim_coll_t *coll) {
+  if (coll->item) sim_coll_unqueue(coll);
+  free(coll->parts);
+  free(coll);
+}
+
+sim_coll_t *sim_coll_copy(const sim_coll_t *from) {
+  sim_coll_t *to = malloc(sizeof *to);
+  sim_part_t *parts = malloc(from->count * sizeof *parts);
+  if (!to || !parts) {
+    free(to);
+    free(parts);
+    return NULL;
+  }
+  *to = *from;
+  to->item = NULL;
+  to->since = 0;
+  to->parts = parts;
+  memcpy(parts, from->parts, from->count * sizeof *parts);
+  return to;
+}
+
+void sim_coll_ranges(const sim_op_run_t *op, sim_past_t *past) {
+  const sim_coll_t *coll = op->coll;
+  for (uint32_t i = 0; i < coll->count; i++) {
+    const sim_part_t *p = &coll->parts[i];
+    uint32_t n = coll->clique->size;
+    uint64_t out = sim_part_send_bytes(p, coll->rank, n);
+    uint64_t in = sim_part_recv_bytes(p, coll->rank, n);
+    if (out) sim_order_add_range(past, p->send, out, 1, 0, 'r');
+    if (in) sim_order_add_range(past, p->recv, in, 1, 0, 'w');
+  }
+}
+
+/* -- meeting -- */
+
+static bool is_pair(const sim_part_t *p) {
+  return p->op == SIM_COLL_SEND || p->op == SIM_COLL_RECV;
+}
+
+/* The queued part of a rank that meets the given one; NULL if it has not come.
+   *owner: its operation. */
+static sim_part_t *partner(const sim_coll_t *coll, const sim_part_t *p,
+                           uint32_t rank, sim_coll_t **owner) {
+  const sim_clique_t *c = coll->clique;
+  sim_coll_op_t want =
+      p->op == SIM_COLL_SEND ? SIM_COLL_RECV : SIM_COLL_SEND;
+  for (uint32_t i = 0; i < c->queued_count; i++) {
+    sim_coll_t *other = c->queued[i];
+    if (other->rank != rank) continue;
+    for (uint32_t k = 0; k < other->count; k++) {
+      sim_part_t *q = &other->parts[k];
+      if (q->number != p->number || is_pair(q) != is_pair(p) ||
+          (is_pair(p) && (q->op != want || q->peer != coll->rank)))
+        continue;
+      *owner = other;
+      return q;
+    }
+  }
+  return NULL;
+}
+
+/* The ranks that the part meets, beside its own: [*first, *end). */
+static void meets(const sim_coll_t *coll, const sim_part_t *p,
+                  uint32_t *first, uint32_t *end) {
+  *first = is_pair(p) ? p->peer : 0;
+  *end = is_pair(p) ? p->peer + 1 : coll->clique->size;
+}
+
+static void describe(td_buf_t *buf, uint32_t rank, const sim_part_t *p) {
+  td_buf_printf(buf, "rank %u: %s of %llu %s", rank, sim_coll_name(p->op),
+                (unsigned long long)p->count, sim_dtype_name(p->dtype));
+  if (p->op == SIM_COLL_BROADCAST || p->op == SIM_COLL_REDUCE)
+    td_buf_printf(buf, " root %u", p->peer);
+  if (p->op == SIM_COLL_ALL_REDUCE || p->op == SIM_COLL_REDUCE ||
+      p->op == SIM_COLL_REDUCE_SCATTER)
+    td_buf_printf(buf, " reduction %d", p->fold.kind);
+}
+
+/* Two parts that meet agree in all that both say. */
+static bool agree(const sim_part_t *a, const sim_part_t *b) {
+  if (a->count != b->count || a->dtype != b->dtype) return false;
+  return is_pair(a) || (a->op == b->op && a->peer == b->peer &&
+                        a->fold.kind == b->fold.kind);
+}
+
+static void compare(const sim_coll_t *coll, const sim_part_t *p) {
+  uint32_t first, end;
+  meets(coll, p, &first, &end);
+  for (uint32_t r = first; r < end; r++) {
+    sim_coll_t *other;
+    const sim_part_t *q =
+        r == coll->rank && !is_pair(p) ? NULL : partner(coll, p, r, &other);
+    if (!q) continue;
+    bool is_capture = other->is_captured != coll->is_captured;
+    if (agree(p, q) && !is_capture) continue;
+    char text[240];
+    td_buf_t buf;
+    td_buf_init_fixed(&buf, text, sizeof text);
+    td_buf_printf(&buf, "communicator %u, number %llu: ",
+                  coll->clique->number, (unsigned long long)p->number);
+    if (agree(p, q)) {
+      td_buf_printf(&buf, "rank %u launches a captured %s, rank %u calls it",
+                    coll->is_captured ? coll->rank : r, sim_coll_name(p->op),
+                    coll->is_captured ? r : coll->rank);
+    } else {
+      describe(&buf, r, q);
+      td_buf_puts(&buf, "; ");
+      describe(&buf, coll->rank, p);
+    }
+    sim_coll_finding(agree(p, q) ? SIM_CHECK_COLL_CAPTURE
+                                 : SIM_CHECK_COLL_MISMATCH,
+                     coll->item->op.name, "%s", text);
+    coll->clique->is_broken = true;
+    return;
+  }
+}
+
+void sim_coll_queued(sim_queued_t *item) {
+  sim_coll_t *coll = item->op.coll;
+  sim_clique_t *c = coll->clique;
+  sim_comm_t *comm = sim_handle_number(SIM_TYPE_COMM, coll->comm);
+  coll->item = item;
+  if (c->queued_count == c->queued_capacity) {
+    uint32_t capacity = c->queued_capacity ? c->queued_capacity * 2 : 16;
+    sim_coll_t **list = realloc(c->queued, capacity * sizeof *list);
+    if (!list) { /* nobody would find it */
+      c->is_broken = true;
+      return;
+    }
+    c->queued = list;
+    c->queued_capacity = capacity;
+  }
+  c->queued[c->queued_count++] = coll;
+  for (uint32_t i = 0; i < coll->count; i++) {
+    sim_part_t *p = &coll->parts[i];
+    p->is_done = false;
+    if (!comm) { /* of a graph: its communicator has ended */
+      c->is_broken = true;
+      continue;
+    }
+    p->number = p->op == SIM_COLL_SEND   ? comm->sent[p->peer]++
+                : p->op == SIM_COLL_RECV ? comm->received[p->peer]++
+                                         : comm->collectives++;
+  }
+  for (uint32_t i = 0; comm && i < coll->count; i++)
+    compare(coll, &coll->parts[i]);
+  sim_coll_judge_order(coll);
+}
+
+/* -- running -- */
+
+/* At the head of its lane, with everything before it done. */
+static bool is_entered(const sim_coll_t *coll) {
+  const sim_lane_t *lane = sim_lane_of(coll->item->lane);
+  return lane->head == coll->item && sim_queue_is_ready(coll->item);
+}
+
+/* Collectives of one operation go in order. */
+static bool is_next(const sim_coll_t *coll, const sim_part_t *p) {
+  for (const sim_part_t *q = coll->parts; q < p; q++)
+    if (!is_pair(q) && !q->is_done) return false;
+  return true;
+}
+
+/* The operation never runs. The contexts of a disagreement are broken; those
+   of a rank that is missing are not. */
+static void fail(sim_coll_t *coll, int async, bool breaks) {
+  sim_comm_t *comm = sim_handle_number(SIM_TYPE_COMM, coll->comm);
+  sim_queued_t *item = coll->item;
+  sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, item->op.ctx);
+  if (comm && !comm->async) comm->async = async;
+  if (comm)
+    sim_comm_fail(comm, async, "%s %llu was not carried out",
+                  sim_coll_name(coll->parts[0].op),
+                  (unsigned long long)coll->parts[0].number);
+  if (ctx && breaks && !ctx->sticky && !sim_state()->options.is_warning)
+    ctx->sticky = RCUDA_LAUNCH_FAILED;
+  if (ctx) ctx->once = RCUDA_LAUNCH_FAILED;
+  sim_queue_drop_head(item);
+}
+
+static void done(sim_coll_t *coll, sim_part_t *p) {
+  p->is_done = true;
+  sim_coll_count_part(coll->clique, coll->rank, p);
+}
+
+/* The part and all it meets, if they are there: true if it was carried out. */
+static bool run_part(sim_coll_t *coll, sim_part_t *p) {
+  sim_coll_t *owners[SIM_MAX_DEVICES] = {NULL};
+  sim_part_t *parts[SIM_MAX_DEVICES] = {NULL};
+  uint32_t first, end, n = 0;
+  if (!is_pair(p) && !is_next(coll, p)) return false;
+  meets(coll, p, &first, &end);
+  for (uint32_t r = first; r < end; r++, n++) {
+    parts[n] = p;
+    owners[n] = coll;
+    if (r == coll->rank && !is_pair(p)) continue;
+    parts[n] = partner(coll, p, r, &owners[n]);
+    if (!parts[n] || !is_entered(owners[n]) ||
+        (!is_pair(p) && !is_next(owners[n], parts[n])))
+      return false;
+  }
+  bool sends = p->op == SIM_COLL_SEND;
+  int code = !is_pair(p) ? sim_coll_move(coll->clique, parts)
+             : sends ? sim_coll_transfer(coll->clique, coll, p, owners[0],
+                                         parts[0])
+                     : sim_coll_transfer(coll->clique, owners[0], parts[0],
+                                         coll, p);
+  for (uint32_t i = 0; i < n; i++) done(owners[i], parts[i]);
+  if (is_pair(p)) done(coll, p);
+  if (code) coll->clique->is_broken = true;
+  return true;
+}
+
+static bool is_finished(const sim_coll_t *coll) {
+  for (uint32_t i = 0; i < coll->count; i++)
+    if (!coll->parts[i].is_done) return false;
+  return true;
+}
+
+/* The head of a lane, if it is a collective before the clock (NULL: any). */
+static sim_coll_t *head_of(uint32_t lane, const sim_clock_t *clock) {
+  const sim_queued_t *head = sim_lane_of(lane)->head;
+  if (!head || head->op.kind != SIM_RUN_COLL ||
+      (clock && head->seq > sim_clock_at(clock, lane)))
+    return NULL;
+  return head->op.coll;
+}
+
+bool sim_coll_advance(const sim_clock_t *clock) {
+  bool any = false;
+  for (uint32_t i = 0; i < queue()->lane_count; i++) {
+    sim_coll_t *coll = head_of(i, clock);
+    if (!coll) continue;
+    if (coll->clique->is_broken) {
+      fail(coll, COLL_NCCL_INVALID_USAGE, true);
+      return true;
+    }
+    if (!is_entered(coll)) continue;
+    for (uint32_t k = 0; k < coll->count; k++)
+      if (!coll->parts[k].is_done) any |= run_part(coll, &coll->parts[k]);
+    if (!is_finished(coll) || coll->clique->is_broken) continue;
+    sim_queue_done(coll->item);
+    any = true;
+  }
+  return any;
+}
+
+bool sim_coll_widen(sim_clock_t *target) {
+  bool grows = false;
+  for (uint32_t i = 0; i < queue()->lane_count; i++) {
+    const sim_coll_t *coll = head_of(i, target);
+    for (uint32_t k = 0; coll && k < coll->count; k++) {
+      const sim_part_t *p = &coll->parts[k];
+      uint32_t first, end;
+      if (p->is_done) continue;
+      meets(coll, p, &first, &end);
+      for (uint32_t r = first; r < end; r++) {
+        sim_coll_t *other;
+        if (!partner(coll, p, r, &other)) continue;
+        const sim_queued_t *item = other->item;
+        if (item->seq <= sim_clock_at(target, item->lane)) continue;
+        grows = sim_clock_join(target, &item->clock) || grows;
+      }
+    }
+  }
+  return grows;
+}
+
+/* -- waiting -- */
+
+uint64_t sim_now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+bool sim_sleep_until(uint64_t ms) {
+  sim_state_t *s = sim_state();
+  sim_queue_t *q = queue();
+  if (!q->has_cond) q->has_cond = pthread_cond_init(&q->idle, NULL) == 0;
+  if (!q->has_cond || sim_now_ms() >= ms) return false;
+  struct timespec end = {.tv_sec = (time_t)(ms / 1000),
+                         .tv_nsec = (long)(ms % 1000) * 1000000};
+  pthread_cond_timedwait(&q->idle, &s->mutex, &end);
+  return true;
+}
+
+/* The first unfinished part of the operation that lacks a rank; *rank: which.
+   gone: only ranks that have ended. */
+static const sim_part_t *lacks(const sim_coll_t *coll, bool gone,
+                               uint32_t *rank) {
+  const sim_clique_t *c = coll->clique;
+  for (uint32_t k = 0; k < coll->count; k++) {
+    const sim_part_t *p = &coll->parts[k];
+    uint32_t first, end;
+    sim_coll_t *other;
+    if (p->is_done) continue;
+    meets(coll, p, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+      const sim_comm_t *comm = sim_handle_number(SIM_TYPE_COMM, c->comms[r]);
+      bool has_ended = c->is_gone[r] || !comm ||
+                       !sim_handle_number(SIM_TYPE_CTX, comm->ctx);
+      if ((gone && !has_ended) || partner(coll, p, r, &other)) continue;
+      *rank = r;
+      return p;
+    }
+  }
+  return NULL;
+}
+
+/* -- circles: an operation waits for the operations at the heads of the lanes
+   that hold back what it is to meet -- */
+
+typedef struct search_t {
+  uint32_t path[64]; /* lanes */
+  uint32_t length;
+  bool seen[4096];
+} search_t;
+
+static bool is_circle(search_t *s, uint32_t lane);
+
+/* The head that holds back an operation; true if that closes a circle. */
+static bool held_back(search_t *s, const sim_coll_t *other) {
+  const sim_queued_t *item = other->item;
+  if (is_entered(other)) return is_circle(s, item->lane);
+  for (uint32_t i = 0; i < queue()->lane_count; i++) {
+    const sim_coll_t *head = head_of(i, &item->clock);
+    if (head && head != other && is_circle(s, i)) return true;
+  }
+  return false;
+}
+
+static bool is_circle(search_t *s, uint32_t lane) {
+  const sim_coll_t *coll = head_of(lane, NULL);
+  for (uint32_t i = 0; i < s->length; i++) {
+    if (s->path[i] != lane) continue;
+    memmove(s->path, s->path + i, (s->length - i) * sizeof *s->path);
+    s->length -= i;
+    return true;
+  }
+  if (!coll || s->length == 64 || lane >= 4096 || s->seen[lane]) return false;
+  s->seen[lane] = true;
+  s->path[s->length++] = lane;
+  for (uint32_t k = 0; k < coll->count; k++) {
+    const sim_part_t *p = &coll->parts[k];
+    uint32_t first, end;
+    sim_coll_t *other;
+    if (p->is_done) continue;
+    meets(coll, p, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+      const sim_part_t *q = partner(coll, p, r, &other);
+      if (!q || other == coll) continue;
+      if (is_entered(other) && (is_pair(q) || is_next(other, q))) continue;
+      if (held_back(s, other)) return true;
+    }
+  }
+  s->length--;
+  return false;
+}
+
+/* Reports a circle and ends what is in it; false if there is none. */
+static bool break_circle(const sim_clock_t *target) {
+  search_t *s = calloc(1, sizeof *s);
+  bool found = false;
+  for (uint32_t i = 0; s && !found && i < queue()->lane_count; i++)
+    if (head_of(i, target)) found = is_circle(s, i);
+  if (found) {
+    char text[240];
+    td_buf_t buf;
+    td_buf_init_fixed(&buf, text, sizeof text);
+    td_buf_puts(&buf, "a circle:");
+    for (uint32_t i = 0; i < s->length; i++) {
+      const sim_coll_t *coll = head_of(s->path[i], NULL);
+      td_buf_printf(&buf, "%s rank %u of communicator %u at %s %llu",
+                    i ? ";" : "", coll->rank, coll->clique->number,
+                    sim_coll_name(coll->parts[0].op),
+                    (unsigned long long)coll->parts[0].number);
+    }
+    sim_coll_finding(SIM_CHECK_COLL_DEADLOCK,
+                     head_of(s->path[0], NULL)->item->op.name, "%s", text);
+    for (uint32_t i = 0; i < s->length; i++)
+      head_of(s->path[i], NULL)->clique->is_broken = true;
+  }
+  free(s);
+  return found;
+}
+
+sim_blocked_t sim_coll_blocked(const sim_clock_t *target, bool may_wait) {
+  uint64_t now = sim_now_ms(), limit = sim_state()->options.deadline;
+  uint64_t end = UINT64_MAX;
+  bool any = false;
+  uint32_t rank = 0;
+  if (break_circle(target)) return SIM_BLOCKED_FREED;
+  for (uint32_t i = 0; i < queue()->lane_count; i++) {
+    sim_coll_t *coll = head_of(i, target);
+    if (!coll || !is_entered(coll)) continue;
+    any = true;
+    const sim_part_t *p = lacks(coll, true, &rank);
+    if (p) {
+      sim_coll_finding(SIM_CHECK_COLL_DEADLOCK, coll->item->op.name,
+                       "communicator %u: rank %u has ended, and rank %u "
+                       "waits for it at %s %llu",
+                       coll->clique->number, rank, coll->rank,
+                       sim_coll_name(p->op), (unsigned long long)p->number);
+      fail(coll, COLL_NCCL_REMOTE_ERROR, false);
+      return SIM_BLOCKED_FREED;
+    }
+    if (!coll->since) coll->since = now;
+    p = lacks(coll, false, &rank);
+    if (p && now - coll->since >= limit) {
+      sim_coll_finding(SIM_CHECK_COLL_DEADLOCK, coll->item->op.name,
+                       "communicator %u: rank %u waited %llu ms for rank %u "
+                       "at %s %llu",
+                       coll->clique->number, coll->rank,
+                       (unsigned long long)limit, rank,
+                       sim_coll_name(p->op), (unsigned long long)p->number);
+      fail(coll, COLL_NCCL_REMOTE_ERROR, false);
+      return SIM_BLOCKED_FREED;
+    }
+    if (p && coll->since + limit < end) end = coll->since + limit;
+  }
+  if (!any || !may_wait) return SIM_BLOCKED_PENDING;
+  sim_sleep_until(end == UINT64_MAX ? now + 1000 : end);
+  return SIM_BLOCKED_FREED;
+}
