@@ -20,7 +20,7 @@
 
 #include "bench/matrix/matrix.h"
 
-enum { MOST_ROWS = 64, MOST_SAMPLES = 200, MOST_SLOTS = 6, MOST_SETS = 4 };
+enum { MOST_ROWS = 64, MOST_SAMPLES = 200, MOST_SLOTS = 8, MOST_SETS = 4 };
 
 static double now(void) {
   struct timespec t;
@@ -80,8 +80,8 @@ static tdsl_buffer_t *wrap(tdsl_context_t *context,
   return buffer;
 }
 
-/* Weights go the way of a checkpoint: a file of f32 tensors, named as the
- * fields are, which is bound once and does not change. */
+/* Weights go the way of a checkpoint: a file of f32 or i8 tensors, named as
+ * the fields are, which is bound once and does not change. */
 static void bind_weights(const tdsl_entry_t *entry, const job_t *j) {
   char path[] = "/tmp/bench_matrix_XXXXXX.safetensors", head[1024] = "{";
   tdsl_error_t *error = NULL;
@@ -92,8 +92,9 @@ static void bind_weights(const tdsl_entry_t *entry, const job_t *j) {
     const char *field = strrchr(slot->name.data, '.');
     n += (size_t)snprintf(
         head + n, sizeof head - n,
-        "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[", n > 1 ? "," : "",
-        field != NULL ? field + 1 : slot->name.data);
+        "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", n > 1 ? "," : "",
+        field != NULL ? field + 1 : slot->name.data,
+        slot->dtype == TDSL_DTYPE_I8 ? "I8" : "F32");
     for (uint32_t d = 0; d < slot->rank; d++) {
       n += (size_t)snprintf(head + n, sizeof head - n, d > 0 ? ",%lld" : "%lld",
                             (long long)slot->dim_value[d]);

@@ -24,6 +24,7 @@ typedef struct product {
   /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */
   int64_t mr, nr, mc, nc, kc, bm;
   bool is_even;
+  int64_t width;            /* columns of the micro-kernel: nr, or half */
   kir_buffer_t *rows, *panels, *tile;
   kir_expr_t *mb, *nb, *kb; /* where the block and the depth block begin */
   kir_expr_t *ib;           /* of the block: where these mc rows begin */

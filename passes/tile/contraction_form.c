@@ -151,6 +151,7 @@ enum {
   DYNAMIC_PIECES = 3,     /* of mc rows, in a block of a dynamic number */
   MOST_MC = 3,            /* times the target's mc */
   THIN_COLUMNS = 64,
+  STREAM_DEPTH = 1 << 15, /* elements of a few rows that stay in L2 */
 };
 /* Multiply-adds of a block that are worth a thread's attention, and of one
  * beside whose work packing more than once is little. */
@@ -257,7 +258,10 @@ void contraction_choose_sizes(product_t *p) {
     p->bm = p->mc = m;
     return;
   }
-  if (k < p->kc) p->kc = round_up(k, TILE_LANES);
+  /* panels are read once by a few rows: from one end to the other */
+  bool is_stream = p->packed != NULL && m > 0 && m <= p->mr &&
+                   k <= STREAM_DEPTH / m;
+  if (k < p->kc || is_stream) p->kc = round_up(k, TILE_LANES);
   p->is_shallow = k <= p->kc;
   p->is_narrow =
       p->is_shallow && !p->is_direct && p->nr % TILE_LANES == 0;

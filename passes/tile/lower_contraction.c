@@ -16,10 +16,12 @@
  *       behind the last depth: epilogue over these mc rows of the tile;
  *       behind each panel, if there is one depth only
  *
- * Sums that nothing follows go from registers to memory.  Packing evaluates
- * the operands as they are, so widening, gathers and fused producers cost no
- * pass of their own.  Every accumulator adds its products in index order
- * (plan SERIAL): neither the tile nor the number of rows changes a bit. */
+ * Where half a panel is enough for the last columns, the micro-kernel makes
+ * half.  Sums that nothing follows go from registers to memory.  Packing
+ * evaluates the operands as they are, so widening, gathers and fused
+ * producers cost no pass of their own.  Every accumulator adds its products
+ * in index order (plan SERIAL): neither the tile nor the number of rows
+ * changes a bit. */
 #include "passes/tile/contraction.h"
 
 #include "ir/expr.h"
@@ -32,7 +34,7 @@ static kir_block_t *each_accumulator(product_t *p, kir_block_t *block,
   tile_t *t = p->t;
   kir_block_t *unrolled = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
                                     tile_int(t, 0), tile_int(t, rows), 1, r);
-  return tile_lanes_of(t, unrolled, p->nr, j);
+  return tile_lanes_of(t, unrolled, p->width, j);
 }
 
 /* The tile has all rows of the block, or those at work if one depth block is
@@ -79,6 +81,10 @@ static void put_whole_or_ragged(product_t *p, kir_block_t *block,
     put_direct(p, block, rows, acc, i0, base, true);
     return;
   }
+  if (p->width < p->nr) { /* the last one */
+    put_direct(p, block, rows, acc, i0, base, false);
+    return;
+  }
   kir_expr_t *end = kir_add(t->arena, base, tile_int(t, p->nr));
   kir_stmt_t *choice = tile_push(
       t, block,
@@ -108,7 +114,8 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
                          kir_expr_t *i0, kir_expr_t *panel) {
   tile_t *t = p->t;
   ix_pool_t *pool = t->module->pool;
-  const ix_poly_t *dims[2] = {ix_const(pool, rows), ix_const(pool, p->nr)};
+  const ix_poly_t *dims[2] = {ix_const(pool, rows),
+                              ix_const(pool, p->width)};
   kir_buffer_t *acc =
       tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 2, dims);
   kir_expr_t *r, *j, *k;
@@ -296,16 +303,41 @@ static kir_expr_t *part_of(product_t *p, kir_block_t *block, const char *name,
                           contraction_part(p, from, extent, size));
 }
 
+static void one_panel(product_t *p, kir_block_t *block, kir_expr_t *panel) {
+  sweep_rows(p, block, panel);
+  if (p->is_narrow) finish_panel(p, block, panel);
+}
+
+/* What is left behind the last whole panel fits half of one. */
+static bool has_half(const product_t *p) {
+  int64_t n;
+  return ix_is_const(p->n.extent, &n) && n % p->nr > 0 &&
+         n % p->nr <= p->nr / 2;
+}
+
+static void half_panel(product_t *p, kir_block_t *block, kir_expr_t *panel) {
+  tile_t *t = p->t;
+  int64_t n;
+  if (!ix_is_const(p->n.extent, &n) || n > p->nc) {
+    kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
+    block = &tile_push(t, block, tile_if(t, tile_less(t, base, p->nh)))->body;
+  }
+  p->width = p->nr / 2;
+  one_panel(p, block, panel);
+  p->width = p->nr;
+}
+
 static void build(product_t *p) {
   tile_t *t = p->t;
   kir_block_t *block = contraction_grid(p, &t->kernel->body, p->bm);
   alloc_scratch(p, block);
   kir_expr_t *bh = part_of(p, block, "bh", p->mb, p->m.extent, p->bm);
   p->nh = part_of(p, block, "nh", p->nb, p->n.extent, p->nc);
-  kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, p->nr - 1));
+  int64_t over = has_half(p) ? 0 : p->nr - 1;
+  kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, over));
   kir_expr_t *panel_count =
       p->nh->op == KIR_X_CONST
-          ? tile_int(t, (p->nh->u.i64 + p->nr - 1) / p->nr)
+          ? tile_int(t, (p->nh->u.i64 + over) / p->nr)
           : contraction_name(p, block, "np",
                              tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up,
                                       tile_int(t, p->nr)));
@@ -320,12 +352,9 @@ static void build(product_t *p) {
   kir_expr_t *panel;
   kir_block_t *panels = tile_loop(t, rows, KIR_LOOP_SERIAL, "p",
                                   tile_int(t, 0), panel_count, 1, &panel);
-  sweep_rows(p, panels, panel);
-  if (p->is_direct) return;
-  if (p->is_narrow) {
-    finish_panel(p, panels, panel);
-    return;
-  }
+  one_panel(p, panels, panel);
+  if (has_half(p)) half_panel(p, rows, panel_count);
+  if (p->is_direct || p->is_narrow) return;
   if (!p->is_shallow) {
     rows = &tile_push(t, rows, tile_if(t, is_last(p)))->body;
   }
@@ -391,6 +420,7 @@ bool tile_lower_contraction(tile_t *t) {
   }
   p.packed = contraction_find_panels(&p);
   contraction_choose_sizes(&p);
+  p.width = p.nr;
   describe(&p);
   if (p.is_thin) contraction_build_thin(&p);
   else build(&p);

@@ -6,6 +6,7 @@
  * of some length.  Lanes run along j; where w's depth
  * lies along memory and the type allows it, squares are turned in registers
  * (contraction_pack.c does the same where a product packs by itself). */
+#include "ir/expr.h"
 #include "passes/tile/tile.h"
 
 enum { GROUP = 8 };
@@ -15,6 +16,7 @@ typedef struct panels {
   tir_node_t *node;
   uint32_t leads;
   kir_expr_t *from, *to;         /* panels of the block */
+  tir_expr_t *body;              /* as the panels at work need it */
   kir_expr_t *subs[IX_MAX_RANK]; /* of the output: leads, p, then k and j */
 } panels_t;
 
@@ -38,7 +40,7 @@ static void put(panels_t *s, kir_block_t *lanes, kir_expr_t *k, kir_expr_t *j,
 static kir_expr_t *element(panels_t *s, kir_expr_t *k, kir_expr_t *j) {
   tile_set_index(s->t, index_of(s, 2), k);
   tile_set_index(s->t, index_of(s, 1), j);
-  return tile_expr(s->t, s->node->body);
+  return tile_expr(s->t, s->body);
 }
 
 static kir_block_t *each_panel(panels_t *s, kir_block_t *block) {
@@ -49,8 +51,15 @@ static kir_block_t *each_panel(panels_t *s, kir_block_t *block) {
   return block;
 }
 
+/* Whole panels end where w does, and need not be held there: min(x, last) is
+ * x.  Lanes then run along memory. */
+static tir_expr_t *without_end(void *user, tir_expr_t *e) {
+  (void)user;
+  return e->op == TIR_X_MIN ? e->args[0] : e;
+}
+
 /* One depth of all panels at a time. */
-static void by_lanes(panels_t *s, kir_block_t *block, kir_expr_t *from) {
+static void some_by_lanes(panels_t *s, kir_block_t *block, kir_expr_t *from) {
   tile_t *t = s->t;
   kir_expr_t *k, *j;
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k", from,
@@ -59,6 +68,24 @@ static void by_lanes(panels_t *s, kir_block_t *block, kir_expr_t *from) {
   kir_block_t *lanes =
       tile_lanes_of(t, depth, s->node->outs[0]->panel, &j);
   put(s, lanes, k, j, element(s, k, j));
+}
+
+static void by_lanes(panels_t *s, kir_block_t *block, kir_expr_t *from) {
+  tile_t *t = s->t;
+  int64_t count = 0;
+  kir_expr_t *begin = s->from, *end = s->to;
+  tir_expr_t *held = s->node->body;
+  s->body = tir_rewrite(t->arena, held, without_end, NULL);
+  if (tir_expr_size(t->arena, held) != tir_expr_size(t->arena, s->body)) {
+    (void)ix_is_const(index_of(s, 3)->extent, &count);
+    s->to = tile_min(t, end, tile_int(t, count - 1));
+    some_by_lanes(s, block, from);
+    s->from = s->to;
+    s->to = end;
+    s->body = held;
+  }
+  some_by_lanes(s, block, from);
+  s->from = begin;
 }
 
 /* The body reads along the depth. */
@@ -100,7 +127,7 @@ static void by_squares(panels_t *s, kir_block_t *block, int64_t depth) {
 }
 
 bool tile_lower_panels(tile_t *t) {
-  panels_t s = {.t = t, .node = t->nodes[0]};
+  panels_t s = {.t = t, .node = t->nodes[0], .body = t->nodes[0]->body};
   tir_node_t *n = s.node;
   if (n->kind != TIR_MAP || n->outs[0]->panel == 0 || t->node_count != 1 ||
       n->body->op != TIR_X_LOAD) {
