@@ -111,8 +111,14 @@ bool sim_async_form(sim_decoder_t *d, const char *name, bool *known);
 /* Matrix instructions; *known tells whether the form is one. */
 bool sim_decode_matrix(sim_decoder_t *d, const char *name, bool *known);
 
-/* Blocks, reconvergence, live ranges, offsets. */
+/* Blocks, reconvergence, live ranges, slots of registers; then sim_finish. */
 bool sim_flow(sim_decoder_t *d);
+/* Offsets and the kernel's properties; slots: how many of each class. */
+bool sim_finish(sim_decoder_t *d, uint32_t slots[4]);
+/* Every row an instruction touches, reads before writes. */
+typedef void (*sim_visit_t)(void *arg, uint32_t encoded, bool is_write);
+void sim_visit_rows(const sim_decoder_t *d, const sim_ins_t *i,
+                    sim_visit_t fn, void *arg);
 /* Starts of blocks of a part's function: n + 1 flags. */
 uint8_t *sim_leaders(sim_decoder_t *d, const ptx_func_t *func);
 

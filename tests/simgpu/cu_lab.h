@@ -148,16 +148,15 @@ static inline bool cu_same(const cu_row_t *row, const uint32_t *out,
   return out[at] == want[at];
 }
 
-/* One kernel; what is wrong with it goes to stdout. */
-static inline bool cu_run(lab_t *lab, const cu_target_t *target,
-                          rcuda_module_t *m, const cu_row_t *row) {
-  uint32_t in[CU_IN];
+/* Runs a kernel on the usual input; out has row->words words. */
+static inline int cu_launch(lab_t *lab, rcuda_module_t *m,
+                            const cu_row_t *row, uint32_t in[CU_IN],
+                            uint32_t *out) {
   uint64_t state = 77;
-  char report[4096];
   for (size_t i = 0; i < CU_IN; i++) in[i] = (uint32_t)lab_random(&state);
   size_t bytes = row->words * 4u;
-  uint32_t *out = calloc(1, bytes), *want = calloc(1, bytes);
-  uint64_t pin = lab_copy_in(lab, in, sizeof in);
+  memset(out, 0, bytes);
+  uint64_t pin = lab_copy_in(lab, in, CU_IN * sizeof *in);
   uint64_t pout = lab_copy_in(lab, out, bytes);
   void *params[] = {&pin, &pout};
   rcuda_func_t *f = lab_func(lab, m, row->name);
@@ -171,6 +170,19 @@ static inline bool cu_run(lab_t *lab, const cu_target_t *target,
                                row->shared, NULL, params, NULL);
   if (!code) code = lab->cuCtxSynchronize();
   if (!code) code = lab->cuMemcpyDtoH_v2(out, pout, bytes);
+  if (!code) lab->cuMemFree_v2(pin);
+  if (!code) lab->cuMemFree_v2(pout);
+  return code;
+}
+
+/* One kernel; what is wrong with it goes to stdout. */
+static inline bool cu_run(lab_t *lab, const cu_target_t *target,
+                          rcuda_module_t *m, const cu_row_t *row) {
+  uint32_t in[CU_IN];
+  char report[4096];
+  size_t bytes = row->words * 4u;
+  uint32_t *out = calloc(1, bytes), *want = calloc(1, bytes);
+  int code = cu_launch(lab, m, row, in, out);
   lab_report(lab, report, sizeof report);
   if (code || report[0]) {
     printf("%s %s: result %d %s\n", target->arch, row->name, code, report);
@@ -189,9 +201,95 @@ static inline bool cu_run(lab_t *lab, const cu_target_t *target,
            target->arch, row->name, bad, first, out[first], want[first]);
   free(out);
   free(want);
-  lab->cuMemFree_v2(pin);
-  lab->cuMemFree_v2(pout);
   return !bad;
+}
+
+/* -- inner agreement: schedules, poison, host threads and variants change
+   neither bits nor counters -- */
+
+#define CU_MODES 216 /* all, under --full; a few of them otherwise */
+
+static inline void cu_mode(unsigned n, char *out, size_t bytes) {
+  static const char *const orders[] = {
+      "order:rr,preempt:0", "order:reverse,preempt:0",
+      "order:random,preempt:0", "order:random,preempt:5"};
+  static const char *const poisons[] = {"ff", "00", "random"};
+  static const char *const moments[] = {"late", "immediate", "random"};
+  snprintf(out, bytes, "host:v%u,threads:%u,poison:%s,async:%s,%s,seed:%u",
+           2 + n % 3, 1 + n / 3 % 2, poisons[n / 6 % 3], moments[n / 18 % 3],
+           orders[n / 54 % 4], n + 1);
+}
+
+/* What the latest launch counted; nothing of warps that wait for each other in
+   a loop, since how often they look depends on the schedule. */
+static inline char *cu_counters(lab_t *lab, const cu_row_t *row) {
+  char *text = calloc(1, 16384);
+  lab->counters_get(lab->counters_count() - 1, text, 16384);
+  char *from = strstr(text, "\"counters\":");
+  if (from) memmove(text, from, strlen(from) + 1);
+  static const char *const loops[] = {"grid_chain", "grid_look_back",
+                                      "grid_barrier", "atom_wide",
+                                      "atom_lock"};
+  for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
+    if (strcmp(row->name, loops[i]) == 0) text[0] = 0;
+  return text;
+}
+
+/* The rows of one file under many modes; the number of failures. */
+static inline int cu_agree(lab_t *lab, const char *ptx, unsigned cc,
+                           const cu_row_t *rows, size_t count,
+                           unsigned salt) {
+  uint32_t **first = calloc(count, sizeof *first);
+  char **counted = calloc(count, sizeof *counted), mode[160];
+  const char *full = getenv("TDSL_TEST_FULL");
+  unsigned most = full && *full ? CU_MODES : 3;
+  int failed = 0;
+  for (unsigned n = 0; n < most; n++) {
+    uint32_t in[CU_IN];
+    cu_mode(most == CU_MODES ? n : (salt * 37 + n * 71) % CU_MODES, mode,
+            sizeof mode);
+    if (lab->simgpu_configure(mode)) continue; /* not on this host */
+    lab_renew(lab);
+    rcuda_module_t *m = lab_load(lab, ptx);
+    for (size_t k = 0; k < count; k++) {
+      const cu_row_t *row = &rows[k];
+      char report[4096];
+      if (strcmp(row->file, rows[0].file) != 0 || cc < row->least) continue;
+      uint32_t *out = calloc(row->words, 4);
+      int code = cu_launch(lab, m, row, in, out);
+      char *text = cu_counters(lab, row);
+      lab_report(lab, report, sizeof report);
+      const char *what = code || report[0] ? report
+                         : first[k] && memcmp(out, first[k],
+                                              row->words * 4u) != 0
+                             ? "other bits"
+                         : counted[k] && strcmp(text, counted[k]) != 0
+                             ? "other counters"
+                             : NULL;
+      if (what) {
+        printf("%s, %s: %d %s\n", row->name, mode, code, what);
+        failed++;
+      }
+      if (code || report[0]) {
+        lab_renew(lab);
+        m = lab_load(lab, ptx);
+      }
+      if (first[k] || code) {
+        free(out);
+        free(text);
+      } else {
+        first[k] = out;
+        counted[k] = text;
+      }
+    }
+  }
+  for (size_t k = 0; k < count; k++) {
+    free(first[k]);
+    free(counted[k]);
+  }
+  free(first);
+  free(counted);
+  return failed;
 }
 
 /* Whether a real GPU, if one is named, takes this target. */
@@ -229,6 +327,13 @@ static inline int cu_child(const cu_nvrtc_t *n, const cu_target_t *target,
       rcuda_ctx_t *before = lab.ctx;
       failed += !cu_run(&lab, target, m, &rows[k]);
       if (lab.ctx != before) m = lab_load(&lab, ptx); /* after a fault */
+    }
+    /* machines of one architecture suffice, and it has every kernel */
+    if (target->cc == 90 && getenv("TDSL_LAB_DRIVER") == NULL) {
+      failed += cu_agree(&lab, ptx, target->cc, row, count - i, (unsigned)i);
+      lab.simgpu_configure("threads:2,poison:ff,order:rr,preempt:0,seed:1");
+      lab.simgpu_configure(mode);
+      lab_renew(&lab);
     }
     free(ptx);
   }

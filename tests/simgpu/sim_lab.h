@@ -130,6 +130,9 @@ typedef struct lab_t {
    it. It has nothing to configure and nothing to report. */
 static inline const char *lab_driver(void) {
   const char *path = getenv("TDSL_LAB_DRIVER");
+  if (path && *path) return path;
+  /* another build of the simulator: see self_mutation.py */
+  path = getenv("TDSL_LAB_SIMULATOR");
   return path && *path ? path : TDSL_BUILD_DIR "/libtdsl_simgpu.so";
 }
 
