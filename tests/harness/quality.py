@@ -4,6 +4,7 @@ only the page is written. No figure is typed by hand.
 
   cases      distinct tests and results of a whole run
   programs   random programs compared, disagreements, by engine
+  bounds     how much of its computed bound the worst element takes, by type
   lines      lines of tests and of the product, skips"""
 import datetime
 import json
@@ -63,7 +64,51 @@ def lines():
             "ratio": round(tests / max(code, 1), 2)}
 
 
-FIGURES = {"cases": cases, "programs": programs, "lines": lines}
+def bounds(seeds=400):
+    """Scores |got - v| / e of the CPU over random programs: of each result
+    its worst element, then the worst and the median of these, by type."""
+    sys.path.insert(0, HERE)
+    import bound
+    import programs as random_programs
+    import vectors
+    from environment import Environment
+    env = Environment(ROOT, RUNNER[4])
+    folder = random_programs.store(env)
+    found, undecided = {}, 0
+    for seed in range(seeds):
+        case = random_programs.draw(env, seed, folder)
+        if random_programs.uses_grad(case):
+            continue
+        want = random_programs.bounds_of(env, seed, case, folder)
+        if want is None:
+            undecided += 1
+            continue
+        with env.scratch() as scratch:
+            source = os.path.join(scratch, "f.tdsl")
+            with open(source, "w", encoding="utf-8") as f:
+                f.write(case["source_text"])
+            try:
+                got, _ = vectors.run_once(env, source, case, case["args"],
+                                          "cpu", scratch)
+            except RuntimeError:        # not provable
+                continue
+        for name in want:
+            scores = []
+            lines = bound.judge(got, {name: want[name]}, scores)
+            if lines:
+                raise SystemExit("seed %d: %s" % (seed, "\n".join(lines)))
+            if any(len(p) > 1 and p[1] for p in want[name]):
+                found.setdefault(got[name]["dtype"], []).append(scores[0])
+    out = {"seeds": "0..%d" % (seeds - 1), "undecided": undecided}
+    for dtype in sorted(found):
+        scores = sorted(found[dtype])
+        out[dtype] = "worst %.2f, median %.2f of %d" % (
+            scores[-1], scores[len(scores) // 2], len(scores))
+    return out
+
+
+FIGURES = {"cases": cases, "programs": programs, "lines": lines,
+           "bounds": bounds}
 
 
 def measure(name):
