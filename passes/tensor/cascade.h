@@ -53,10 +53,13 @@ typedef struct cascade_component {
   tir_expr_t *transport;    /* NULL: identity */
   tir_node_t *node;
   td_loc_t loc;
+  /* a maximum that is no state: 0, and -inf where this sum is 0; or NULL */
+  const struct cascade_component *stands_for;
 } cascade_component_t;
 
 typedef enum cascade_gauge_kind {
   CASCADE_NONE, CASCADE_PIVOT, CASCADE_RUNNING, CASCADE_SCALE,
+  CASCADE_CONSTANT,
 } cascade_gauge_kind_t;
 
 typedef struct cascade_region {
@@ -125,6 +128,15 @@ void cascade_need_was(cascade_region_t *r, cascade_component_t *c);
 bool cascade_add_exponents(cascade_region_t *r, cascade_member_t *m);
 void cascade_add_scales(cascade_region_t *r, const cascade_member_t *m);
 bool cascade_add_pivots(cascade_region_t *r, cascade_member_t *m);
+
+/* ---- cascade_constant.c: gauges that range facts make a constant ---- */
+
+/* Whether exp(leaf)^power needs no gauge. */
+bool cascade_is_bounded(const tir_expr_t *leaf, double power);
+/* After the split: maxima that served only as gauges. */
+void cascade_drop_maxima(cascade_region_t *r);
+tir_node_t *cascade_dropped_node(cascade_region_t *r,
+                                 const cascade_component_t *c);
 
 /* ---- cascade_price.c ---- */
 

@@ -48,6 +48,10 @@ bool cascade_add_exponents(cascade_region_t *r, cascade_member_t *m) {
       if (t->factors[k].power < 0) {
         return cascade_refuse(r, m, CASCADE_SIGN, m->body);
       }
+      if (cascade_is_bounded(leaf, t->factors[k].power)) {
+        if (r->kind == CASCADE_NONE) r->kind = CASCADE_CONSTANT;
+        continue;
+      }
       cascade_component_t *c = maximum_of(r, m, leaf);
       if (c == NULL) return cascade_refuse(r, m, CASCADE_TERMS, m->body);
       c->is_gauge = true;

@@ -96,5 +96,6 @@ bool cascade_pays(cascade_region_t *r) {
   for (uint32_t i = 0; i < r->member_count; i++) {
     tir_walk(r->scratch, r->members[i].body, note_contraction, &s);
   }
-  return s.has_contraction && r->kind == CASCADE_RUNNING;
+  return s.has_contraction && (r->kind == CASCADE_RUNNING ||
+                               r->kind == CASCADE_CONSTANT);
 }

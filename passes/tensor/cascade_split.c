@@ -510,5 +510,6 @@ bool cascade_split(cascade_region_t *r) {
                             r->members[0].body);
     }
   }
+  cascade_drop_maxima(r);
   return true;
 }

@@ -227,6 +227,7 @@ static void order_nodes(cascade_region_t *r, const weights_t *w,
   td_map_t pending;
   td_map_init(&pending, r->scratch);
   for (uint32_t i = 0; i < r->component_count; i++) {
+    if (r->components[i]->stands_for != NULL) continue;
     td_vec_push(r->scratch, &todo, r->components[i]->node);
   }
   for (size_t i = 0; i < w->nodes.length; i++) {
@@ -261,6 +262,7 @@ static void replace(finder_t *f, cascade_region_t *r) {
   nodes_t cascade = {0};
   size_t first = SIZE_MAX, last = 0;
   for (uint32_t i = 0; i < r->component_count; i++) {
+    if (r->components[i]->stands_for != NULL) continue;
     build_component(r, &w, r->components[i], f->next);
   }
   for (size_t i = 0; i < w.nodes.length; i++) {
@@ -288,6 +290,10 @@ static void replace(finder_t *f, cascade_region_t *r) {
   }
   for (size_t i = 0; i < cascade.length; i++) {
     td_vec_push(arena, &block, cascade.data[i]);
+  }
+  for (uint32_t i = 0; i < r->component_count; i++) {
+    if (r->components[i]->stands_for == NULL) continue;
+    td_vec_push(arena, &block, cascade_dropped_node(r, r->components[i]));
   }
   for (size_t i = first; i < r->block->length; i++) {
     tir_node_t *n = r->block->data[i];
@@ -317,6 +323,7 @@ static const char *state_size(const cascade_region_t *r) {
   const char *text = NULL;
   for (uint32_t i = 0; i < r->component_count; i++) {
     const cascade_component_t *c = r->components[i];
+    if (c->stands_for != NULL) continue;
     if (c->extra_count == 0) {
       scalars++;
       continue;
@@ -336,7 +343,8 @@ static void remark_done(finder_t *f, const cascade_region_t *r,
                         bool is_streamed) {
   static const char *const kinds[] = {
       [CASCADE_NONE] = "none", [CASCADE_PIVOT] = "pivot",
-      [CASCADE_RUNNING] = "running", [CASCADE_SCALE] = "scale"};
+      [CASCADE_RUNNING] = "running", [CASCADE_SCALE] = "scale",
+      [CASCADE_CONSTANT] = "constant"};
   const char *names = "";
   for (uint32_t i = 0; i < r->member_count; i++) {
     names = td_arena_printf(r->scratch, "%s%s%s", names, i == 0 ? "" : ", ",

@@ -96,9 +96,10 @@ static void of_body(finding_t *f, tir_expr_t *e, double hole, int depth) {
   } else if (hole == 0 && e->op == TIR_X_MUL) {
     of_body(f, e->args[0], 0, depth + 1);
     of_body(f, e->args[1], 0, depth + 1);
-  } else if (hole == 0 && e->op == TIR_X_EXP &&
-             e->args[0]->op == TIR_X_SUB) {
-    of_body(f, e->args[0]->args[0], -(double)INFINITY, depth + 1);
+  } else if (hole == 0 && e->op == TIR_X_EXP) {
+    tir_expr_t *score = e->args[0];
+    if (score->op == TIR_X_SUB) score = score->args[0];
+    of_body(f, score, -(double)INFINITY, depth + 1);
   }
 }
 
