@@ -368,10 +368,8 @@ static bool is_leaf(const kir_expr_t *e) {
 
 static const char *finish(cgc_t *g, const kir_expr_t *e) {
   if (g->budget-- == 0) {
-    td_raise(g->task, TDSL_STATUS_LIMIT,
-             "kernel %s is too long to be written out: more than %d "
-             "expressions",
-             cgc_origin(g), CGC_MAX_EXPRS);
+    cgc_refuse(g, "is too long to be written out: more than %d expressions",
+               CGC_MAX_EXPRS);
   }
   const char *text = emit(g, e);
   bool is_name = text[0] == 't' && text[1] >= '0' && text[1] <= '9' &&
@@ -391,8 +389,7 @@ const char *cgc_expr(cgc_t *g, const kir_expr_t *root) {
   const char *v = find(g, root);
   if (v != NULL) return v;
   if (++g->depth > MAX_DEPTH) {
-    td_raise(g->task, TDSL_STATUS_LIMIT,
-             "expressions nest too deep in kernel %s", g->kernel->name);
+    cgc_refuse(g, "has expressions that nest deeper than %d", MAX_DEPTH);
   }
   td_vec_push(g->arena, &stack, (frame_t){root, 0});
   while (stack.length > 0) {

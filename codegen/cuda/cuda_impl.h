@@ -135,8 +135,9 @@ static inline uint64_t cgc_key(const void *p) {
 }
 
 /* ---- cuda_text.c ---- */
-/* Name and place in the program's text, for errors. */
-const char *cgc_origin(cgc_t *g);
+/* B13 at the statement that the kernel is of: "kernel NAME " and the text. */
+TD_PRINTF(2, 3)
+_Noreturn void cgc_refuse(cgc_t *g, const char *format, ...);
 
 /* ---- cuda_prelude.c ---- */
 /* Name of a helper, which then goes into the module. */

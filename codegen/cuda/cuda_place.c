@@ -153,10 +153,9 @@ static void place_shared(cgc_t *g) {
     if (c->place != CGC_SCRATCH) continue;
     if (c->bytes > 0) c->at = free_place(&lives, i);
     if (c->bytes == 0 || c->at + c->bytes > most) {
-      td_raise(g->task, TDSL_STATUS_LIMIT,
-               "kernel %s: %s needs more shared memory than the %u bytes of "
-               "%s", cgc_origin(g), c->b->name, most,
-               g->options->target->name);
+      cgc_refuse(g, "has no room for %s in the %u bytes of shared memory of "
+                    "a block of %s", c->b->name, most,
+                 g->options->target->name);
     }
     c->place = CGC_SHARED;
     if (c->at + c->bytes > g->shared_bytes) {
@@ -186,14 +185,24 @@ static bool is_overlaid(const cgc_t *g) {
 /* Two workers of half a warp run side by side: what the second one has begins
  * in the other half of the banks.  The few bytes that this takes may be more
  * than a kernel has without asking. */
+static uint32_t gap(const cgc_buffer_t *c) {
+  return (BANKS_BYTES * 3 / 2 - c->bytes % BANKS_BYTES) % BANKS_BYTES;
+}
+
 static void place_workers(cgc_t *g) {
-  bool is_half = g->width == CGC_HALF && g->workers > 1;
+  uint32_t gaps = 0;
+  for (size_t i = 0; i < g->buffer_list.length; i++) {
+    const cgc_buffer_t *c = g->buffer_list.data[i];
+    if (c->place == CGC_SHARED) gaps += gap(c);
+  }
+  bool is_half = g->width == CGC_HALF && g->workers > 1 &&
+                 g->workers * (g->shared_bytes + gaps) <=
+                     g->options->target->shared_most;
   g->shared_bytes = 0;
   for (size_t i = 0; i < g->buffer_list.length; i++) {
     cgc_buffer_t *c = g->buffer_list.data[i];
     if (c->place != CGC_SHARED) continue;
-    if (is_half) c->bytes += (BANKS_BYTES * 3 / 2 - c->bytes % BANKS_BYTES) %
-                             BANKS_BYTES;
+    if (is_half) c->bytes += gap(c);
     c->at = g->shared_bytes * g->workers;
     g->shared_bytes += c->bytes;
   }

@@ -1,6 +1,8 @@
 /* cuda_text.c: a kernel's frame and header card, and the module around. */
 #include "codegen/cuda/cuda_impl.h"
 
+#include <stdarg.h>
+
 #include "codegen/kernel_key.h"
 #include "runtime/base/num.h"
 
@@ -267,13 +269,15 @@ static void reset(cgc_t *g, const kir_kernel_t *k) {
   g->is_split = g->has_mates = false;
 }
 
-/* Where the text says what a kernel computes. */
-const char *cgc_origin(cgc_t *g) {
-  const kir_kernel_t *k = g->kernel;
-  const char *file = cg_line_name(g->task, g->arena, k->loc.file);
-  if (file == NULL || k->loc.line == 0) return k->name;
-  return F("%s (%s:%u)", k->name, file + (sizeof CG_LINE_ROOT - 1),
-           k->loc.line);
+_Noreturn void cgc_refuse(cgc_t *g, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const char *text = td_arena_vprintf(g->arena, format, args);
+  va_end(args);
+  (void)td_diag(g->task, TD_B13, g->kernel->loc, "kernel %s %s",
+                g->kernel->name, text);
+  td_raise(g->task, TDSL_STATUS_LIMIT, "kernel %s is beyond a limit of %s",
+           g->kernel->name, g->options->target->name);
 }
 
 static void check_params(cgc_t *g) {
@@ -281,10 +285,8 @@ static void check_params(cgc_t *g) {
   uint64_t bytes = 8 * ((uint64_t)k->param_count + k->dim_count + OWN_ARGS);
   uint32_t most = g->options->target->param_bytes;
   if (bytes <= most) return;
-  td_raise(g->task, TDSL_STATUS_LIMIT,
-           "kernel %s needs %llu bytes of parameters, a kernel of %s has %u",
-           cgc_origin(g), (unsigned long long)bytes,
-           g->options->target->name, most);
+  cgc_refuse(g, "needs %llu bytes of parameters, a kernel of %s has %u",
+             (unsigned long long)bytes, g->options->target->name, most);
 }
 
 static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {

@@ -78,6 +78,18 @@ static int64_t blocks_of(const product_t *p, const shape_t *s, int64_t m,
   return all;
 }
 
+/* Shared memory of two stages by way of registers, or of the epilogue. */
+static int64_t least_bytes(const product_t *p, const shape_t *s) {
+  int64_t bytes = (int64_t)td_dtype_bytes(p->type), v = 16 / bytes;
+  int64_t mc = s->warps_m * s->lanes_m * s->rows;
+  int64_t nc = s->warps_n * s->lanes_n * s->columns;
+  int64_t stages = 2 * s->depth * (mc + nc) + 4 * s->depth / v * SIMT_GAP;
+  int64_t rows = s->rows % 4 == 0 ? 4 : s->rows;
+  int64_t tail = s->warps_m * s->warps_n * s->lanes_m * rows *
+                 (s->lanes_n * s->columns + v);
+  return (stages > tail ? stages : tail) * bytes;
+}
+
 /* The largest tile that is filled and leaves enough blocks for the device. */
 static shape_t choose_shape(const product_t *p, const ir_target_t *target) {
   int64_t m = contraction_upper(p->m.extent);
@@ -104,6 +116,9 @@ static shape_t choose_shape(const product_t *p, const ir_target_t *target) {
   size_t size = tir_expr_size(p->t->arena, p->a);
   size_t other = tir_expr_size(p->t->arena, p->b);
   if (size > LONG_OPERAND || other > LONG_OPERAND) kind = SMALL;
+  if (least_bytes(p, &shapes[kind]) > (int64_t)target->shared_most) {
+    kind = SMALL;
+  }
   shape_t shape = shapes[kind];
   if (is_wide) shape.depth = 16;
   return shape;
