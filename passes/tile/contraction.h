@@ -21,6 +21,7 @@ typedef struct product {
   bool is_narrow;           /* the tile has one panel: its sums are complete */
   bool is_thin;             /* a few rows: contraction_thin.c */
   const tir_expr_t *packed; /* of b: a load of panels; NULL: b is packed here */
+  bool a_lies, b_lies;      /* small enough to be read where it is */
   /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */
   int64_t mr, nr, mc, nc, kc, bm;
   bool is_even;
@@ -80,6 +81,8 @@ bool contraction_turns(product_t *p);
 void contraction_turn(product_t *p, kir_block_t *block, kir_buffer_t *turned,
                       kir_expr_t *column, kir_expr_t *k, kir_expr_t *kh);
 void contraction_pack_b(product_t *p, kir_block_t *block);
+/* a at row i of the rows at work, depth k of the block. */
+kir_expr_t *contraction_row(product_t *p, kir_expr_t *i, kir_expr_t *k);
 /* b at lane j of depth k of a panel of the block. */
 kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
                                kir_expr_t *j);

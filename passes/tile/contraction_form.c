@@ -151,6 +151,9 @@ enum {
   DYNAMIC_PIECES = 3,     /* of mc rows, in a block of a dynamic number */
   MOST_MC = 3,            /* times the target's mc */
   THIN_COLUMNS = 64,
+  NEAR_DEPTH = 128,
+  NEAR_PITCH = 512,       /* elements */
+  NEAR_BYTES = 16384,
   STREAM_DEPTH = 1 << 15, /* elements of a few rows that stay in L2 */
 };
 /* Multiply-adds of a block that are worth a thread's attention, and of one
@@ -240,6 +243,31 @@ static bool suits_thin(product_t *p, int64_t m, int64_t n, int64_t k) {
          n >= size && k >= size && contraction_turns(p);
 }
 
+/* An element of memory as it is, neighbours along this index. */
+static bool is_plain(const product_t *p, const tir_expr_t *e,
+                     const flat_group_t *along) {
+  if (e->op != TIR_X_LOAD || e->arg_count == 0 || along->count != 1 ||
+      e->u.value->dtype != p->type) {
+    return false;
+  }
+  const tir_expr_t *last = e->args[e->arg_count - 1];
+  return last->op == TIR_X_INDEX && last->u.index == along->flat;
+}
+
+/* Operands that a copy would not bring closer: rows whose equal columns do
+ * not compete for a few sets of the first cache, and columns that it holds as
+ * a whole. */
+static void find_near(product_t *p) {
+  int64_t k, n, bytes;
+  if (!ix_is_const(p->k.extent, &k)) return;
+  bool is_spread = k <= NEAR_DEPTH || (k <= p->kc && k % NEAR_PITCH != 0);
+  p->a_lies = is_spread && is_plain(p, p->a, &p->k);
+  if (p->packed != NULL) return;
+  p->b_lies = ix_is_const(p->n.extent, &n) && is_plain(p, p->b, &p->n) &&
+              n % (p->nr / 2) == 0 && !__builtin_mul_overflow(n, k, &bytes) &&
+              bytes <= NEAR_BYTES / (p->type == TDSL_DTYPE_F64 ? 8 : 4);
+}
+
 /* Tile sizes of the target, no larger than what there is. */
 void contraction_choose_sizes(product_t *p) {
   const ir_target_t *target = p->t->target;
@@ -258,6 +286,7 @@ void contraction_choose_sizes(product_t *p) {
     p->bm = p->mc = m;
     return;
   }
+  find_near(p);
   /* panels are read once by a few rows: from one end to the other */
   bool is_stream = p->packed != NULL && m > 0 && m <= p->mr &&
                    k <= STREAM_DEPTH / m;

@@ -203,6 +203,12 @@ const tir_expr_t *contraction_find_panels(product_t *p) {
 kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
                                kir_expr_t *j) {
   tile_t *t = p->t;
+  if (p->b_lies) {
+    kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
+    contraction_set_place(p, tile_int(t, 0), kir_add(t->arena, base, j));
+    tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
+    return tile_expr(t, p->b);
+  }
   if (p->packed == NULL) {
     return kir_load(t->arena, p->panels, 3, (kir_expr_t *[]){panel, k, j});
   }
@@ -229,6 +235,16 @@ kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
 }
 
 /* ---- a ------------------------------------------------------------------- */
+
+kir_expr_t *contraction_row(product_t *p, kir_expr_t *i, kir_expr_t *k) {
+  tile_t *t = p->t;
+  if (!p->a_lies) {
+    return kir_load(t->arena, p->rows, 2, (kir_expr_t *[]){i, k});
+  }
+  contraction_set_place(p, i, tile_int(t, 0));
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
+  return tile_expr(t, p->a);
+}
 
 /* Lanes along the depth, or along the rows where those are neighbours. */
 void contraction_copy_a(product_t *p, kir_block_t *block) {

@@ -137,8 +137,7 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
                                  tile_int(t, 0), p->kh, 1, &k);
   body = each_accumulator(p, depth, rows, &r, &j);
-  kir_expr_t *row[2] = {kir_add(t->arena, i0, r), k};
-  kir_expr_t *factors[3] = {kir_load(t->arena, p->rows, 2, row),
+  kir_expr_t *factors[3] = {contraction_row(p, kir_add(t->arena, i0, r), k),
                             contraction_column(p, panel, k, j),
                             sum_of(p, acc, r, j)};
   tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
@@ -282,11 +281,13 @@ static void alloc_scratch(product_t *p, kir_block_t *block) {
   int64_t columns = (p->is_narrow ? p->nr : p->nc) + TILE_LANES;
   const ix_poly_t *tile_dims[2] = {ix_const(pool, rows),
                                    ix_const(pool, columns)};
-  if (p->packed == NULL) {
+  if (p->packed == NULL && !p->b_lies) {
     p->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
                            panel_dims);
   }
-  p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
+  if (!p->a_lies) {
+    p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
+  }
   if (p->is_direct && p->is_shallow) return;
   p->tile = tile_alloc(t, block, "tile", p->type, KIR_LOCAL, 2, tile_dims);
 }
@@ -346,9 +347,9 @@ static void build(product_t *p) {
                                  tile_int(t, 0), tile_dim(t, p->k.extent),
                                  p->kc, &p->kb);
   p->kh = part_of(p, depth, "kh", p->kb, p->k.extent, p->kc);
-  if (p->packed == NULL) contraction_pack_b(p, depth);
+  if (p->packed == NULL && !p->b_lies) contraction_pack_b(p, depth);
   kir_block_t *rows = each_rows(p, depth, bh);
-  contraction_copy_a(p, rows);
+  if (!p->a_lies) contraction_copy_a(p, rows);
   kir_expr_t *panel;
   kir_block_t *panels = tile_loop(t, rows, KIR_LOOP_SERIAL, "p",
                                   tile_int(t, 0), panel_count, 1, &panel);
@@ -383,6 +384,12 @@ static void describe(product_t *p) {
   }
   if (p->packed != NULL) {
     tile_note(t, "weights come as panels, in the order of use");
+  }
+  if (p->a_lies || p->b_lies) {
+    tile_note(t, "read where it is: %s",
+              !p->b_lies ? "the rows' operand"
+                         : p->a_lies ? "both operands"
+                                     : "the columns' operand");
   }
   tile_note(t, "each sum adds its products left to right, with one rounding");
 }
