@@ -279,20 +279,6 @@ SIM_DEF(mov_64) {
   SIM_STORE(uint64_t, d, a[l]);
   return i + 1;
 }
-/* 64-bit row to 32-bit row and back, the upper half dropped or zero */
-SIM_DEF(mov_narrow) {
-  sim_u32 *d = sim_row(w, i->d);
-  const sim_u64 *a = sim_row64(w, i->a);
-  SIM_STORE(uint32_t, d, (uint32_t)a[l]);
-  return i + 1;
-}
-SIM_DEF(mov_widen) {
-  sim_u64 *d = sim_row64(w, i->d);
-  const sim_u32 *a = sim_row(w, i->a);
-  SIM_STORE(uint64_t, d, a[l]);
-  return i + 1;
-}
-
 /* List entries, each i->bytes wide, into one register of bytes * count. */
 SIM_DEF(pack) {
   uint64_t t[32] = {0};
