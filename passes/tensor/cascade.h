@@ -143,6 +143,12 @@ tir_node_t *cascade_dropped_node(cascade_region_t *r,
 /* Whether a kernel can keep the state; whether one sweep is cheaper. */
 bool cascade_fits(const cascade_region_t *r);
 bool cascade_pays(cascade_region_t *r);
+/* Bytes that members read along the axis: in one sweep, each in a sweep of
+ * its own, and those that one of them reads after others did. */
+const ix_poly_t *cascade_bytes_once(const cascade_region_t *r);
+const ix_poly_t *cascade_bytes_apart(const cascade_region_t *r);
+const ix_poly_t *cascade_bytes_again(const cascade_region_t *r,
+                                     const cascade_member_t *m);
 
 /* ---- cascade_points.c: before regions are looked for ---- */
 

@@ -2,6 +2,7 @@
 #include "passes/tensor/cascade.h"
 
 #include "ir/dtype.h"
+#include "passes/tensor/tensor.h"
 
 enum { STATE_LIMIT = 1024 }; /* floats of a row */
 
@@ -98,4 +99,68 @@ bool cascade_pays(cascade_region_t *r) {
   }
   return s.has_contraction && (r->kind == CASCADE_RUNNING ||
                                r->kind == CASCADE_CONSTANT);
+}
+
+/* ---- what it costs ------------------------------------------------------- */
+
+typedef struct traffic {
+  const cascade_region_t *r;
+  td_map_t seen; /* tir_value_t* -> itself: counted */
+  const td_map_t *only; /* count these alone; NULL: all */
+  const ix_poly_t *bytes;
+} traffic_t;
+
+static void note_traffic(void *user, tir_expr_t *e) {
+  traffic_t *t = user;
+  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
+  uint64_t key = (uint64_t)(uintptr_t)e->u.value;
+  if (!cascade_is_along(t->r, e)) return;
+  if (td_map_get_u64(&t->seen, key) != NULL) return;
+  if (t->only != NULL && td_map_get_u64(t->only, key) == NULL) return;
+  td_map_put_u64(&t->seen, key, t);
+  ix_pool_t *pool = t->r->module->pool;
+  t->bytes = ix_add(pool, t->bytes, tensor_bytes(pool, e->u.value));
+}
+
+static void open_traffic(traffic_t *t, const cascade_region_t *r) {
+  *t = (traffic_t){.r = r, .bytes = ix_const(r->module->pool, 0)};
+  td_map_init(&t->seen, r->scratch);
+}
+
+static void walk_traffic(traffic_t *t, const cascade_member_t *m) {
+  if (m->guard != NULL) tir_walk(t->r->scratch, m->guard, note_traffic, t);
+  tir_walk(t->r->scratch, m->body, note_traffic, t);
+}
+
+const ix_poly_t *cascade_bytes_once(const cascade_region_t *r) {
+  traffic_t t;
+  open_traffic(&t, r);
+  for (uint32_t i = 0; i < r->member_count; i++) {
+    walk_traffic(&t, &r->members[i]);
+  }
+  return t.bytes;
+}
+
+const ix_poly_t *cascade_bytes_apart(const cascade_region_t *r) {
+  const ix_poly_t *sum = ix_const(r->module->pool, 0);
+  for (uint32_t i = 0; i < r->member_count; i++) {
+    traffic_t t;
+    open_traffic(&t, r);
+    walk_traffic(&t, &r->members[i]);
+    sum = ix_add(r->module->pool, sum, t.bytes);
+  }
+  return sum;
+}
+
+const ix_poly_t *cascade_bytes_again(const cascade_region_t *r,
+                                     const cascade_member_t *m) {
+  traffic_t others, own;
+  open_traffic(&others, r);
+  open_traffic(&own, r);
+  for (uint32_t i = 0; i < r->member_count; i++) {
+    if (&r->members[i] != m) walk_traffic(&others, &r->members[i]);
+  }
+  own.only = &others.seen;
+  walk_traffic(&own, m);
+  return own.bytes;
 }

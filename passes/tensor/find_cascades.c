@@ -356,9 +356,13 @@ static void remark_done(finder_t *f, const cascade_region_t *r,
       "one sweep over %s for %s: state of %s floats a row, gauge %s, plan %s",
       r->axis[0]->name, names, state_size(r), kinds[r->kind],
       is_streamed ? "stream" : "sweeps of the text");
-  for (uint32_t i = 1; remark != NULL && i < r->member_count; i++) {
+  if (remark == NULL) return;
+  for (uint32_t i = 1; i < r->member_count; i++) {
     pass_remark_place(remark, r->members[i].node->loc);
   }
+  pass_remark_number(remark, "bytes_in_one_sweep", cascade_bytes_once(r));
+  pass_remark_number(remark, "bytes_in_the_texts_sweeps",
+                     cascade_bytes_apart(r));
 }
 
 /* What a map along the axis is needed for besides: a second sweep. */
@@ -420,10 +424,12 @@ static void remark_refused(finder_t *f, const cascade_region_t *r) {
       r->axis[0]->name, m->node->outs[0]->name, expr,
       s.text[0] == '\0' ? "a result" : s.text,
       cascade_reason_text(r->reason));
-  for (uint32_t i = 0; remark != NULL && i < r->member_count; i++) {
+  if (remark == NULL) return;
+  for (uint32_t i = 0; i < r->member_count; i++) {
     if (&r->members[i] == m) continue;
     pass_remark_place(remark, r->members[i].node->loc);
   }
+  pass_remark_number(remark, "bytes_read_again", cascade_bytes_again(r, m));
 }
 
 typedef struct crossing {
