@@ -69,6 +69,8 @@ typedef struct sim_alloc_t {
   uint64_t *touched[3]; /* of a launch that notes what it touches: a bit a
                            byte read, written, used atomically; mapped */
   const struct sim_options_t *options; /* for poison */
+  uint64_t unique[2]; /* bytes of the sectors that the running launch has read
+                         and written here */
   sim_sector_t *sectors; /* one for each 32 bytes, mapped on demand */
   uint32_t *l2;          /* likewise: the step that used it last; see l2.c */
 } sim_alloc_t;

@@ -360,6 +360,18 @@ static sim_sector_t *records(sim_alloc_t *a) {
   return s ? s : sim_alloc_sectors(a);
 }
 
+/* What the worker's counters grew by belongs to the allocation. */
+static void charge(sim_alloc_t *a, const uint64_t *c, uint64_t read,
+                   uint64_t written) {
+  if (c[SIM_COUNTER_UNIQUE_READ] != read)
+    __atomic_fetch_add(&a->unique[0], c[SIM_COUNTER_UNIQUE_READ] - read,
+                       __ATOMIC_RELAXED);
+  if (c[SIM_COUNTER_UNIQUE_WRITTEN] != written)
+    __atomic_fetch_add(&a->unique[1],
+                       c[SIM_COUNTER_UNIQUE_WRITTEN] - written,
+                       __ATOMIC_RELAXED);
+}
+
 bool sim_sectors_run(sim_warp_t *w, const sim_ins_t *ins, sim_alloc_t *a,
                      uint64_t address, uint64_t bytes, unsigned flags,
                      uint32_t lane) {
@@ -368,6 +380,9 @@ bool sim_sectors_run(sim_warp_t *w, const sim_ins_t *ins, sim_alloc_t *a,
   uint64_t first = address >> 5, last = (address + bytes - 1) >> 5;
   uint64_t origin = a->address >> 5;
   touch_t t = {w, ins, 0, 0, flags, lane};
+  const uint64_t *c = w->worker->counters;
+  uint64_t read = c[SIM_COUNTER_UNIQUE_READ];
+  uint64_t written = c[SIM_COUNTER_UNIQUE_WRITTEN];
   if (launch->has_l2)
     sim_l2_note(w->cta, a, first - origin, (uint32_t)(last - first + 1),
                 (flags & SIM_TOUCH_WRITE) != 0);
@@ -379,6 +394,7 @@ bool sim_sectors_run(sim_warp_t *w, const sim_ins_t *ins, sim_alloc_t *a,
     t.address = n << 5;
     if (!touch(&t, &s[n - origin], launch->is_judging)) return false;
   }
+  charge(a, c, read, written);
   return true;
 }
 
@@ -390,6 +406,9 @@ bool sim_sectors_some(sim_warp_t *w, const sim_ins_t *ins, sim_alloc_t *a,
   sim_sector_t *s = records(a);
   uint64_t first = (address >> 5) - (a->address >> 5);
   touch_t t = {w, ins, 0, 0, flags, 32};
+  const uint64_t *c = w->worker->counters;
+  uint64_t read = c[SIM_COUNTER_UNIQUE_READ];
+  uint64_t written = c[SIM_COUNTER_UNIQUE_WRITTEN];
   for (uint32_t n = 0; n < count; n++) {
     uint64_t at = first + (uint64_t)(int64_t)sector[n];
     if (launch->has_l2)
@@ -399,5 +418,6 @@ bool sim_sectors_some(sim_warp_t *w, const sim_ins_t *ins, sim_alloc_t *a,
     t.address = ((a->address >> 5) + at) << 5;
     if (!touch(&t, &s[at], launch->is_judging)) return false;
   }
+  charge(a, c, read, written);
   return true;
 }

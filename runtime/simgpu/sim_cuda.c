@@ -185,6 +185,8 @@ SIM_EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
   case RCUDA_DEV_STREAM_PRIORITIES:
   case RCUDA_DEV_COOPERATIVE_LAUNCH:
   case RCUDA_DEV_HOST_REGISTER:
+  case RCUDA_DEV_MANAGED_MEMORY:
+  case RCUDA_DEV_VIRTUAL_MEMORY:
   case RCUDA_DEV_MEMORY_POOLS: *out = 1; break;
   case RCUDA_DEV_PCI_BUS: *out = device + 1; break;
   case RCUDA_DEV_MEMORY_CLOCK_KHZ: *out = (int)r->memory_khz; break;

@@ -15,7 +15,10 @@ static void keep_record(const sim_launch_t *launch, int result,
     /* old records go when nobody takes them away */
     if (capacity > 65536) {
       size_t half = s->record_count / 2;
-      for (size_t n = 0; n < half; n++) free(s->records[n].lines);
+      for (size_t n = 0; n < half; n++) {
+        free(s->records[n].lines);
+        free(s->records[n].allocations);
+      }
       memmove(s->records, s->records + half,
               (s->record_count - half) * sizeof *s->records);
       s->record_count -= half;
@@ -50,6 +53,7 @@ static void keep_record(const sim_launch_t *launch, int result,
   r->totals = *totals;
   if (totals->lines) r->lines = sim_lines_text(k, totals->lines);
   r->totals.lines = NULL;
+  r->allocations = sim_allocations_text(&s->memory);
   if (s->options.report[0]) sim_write_record(r);
 }
 
@@ -458,10 +462,27 @@ int sim_prepare_geometry(sim_func_t *f, const rcuda_launch_config_t *c,
   o->func = f->handle;
   for (unsigned i = 0; i < c->attribute_count; i++) {
     const rcuda_launch_attr_t *a = &c->attributes[i];
-    if (a->id == RCUDA_LAUNCH_CLUSTER)
+    switch (a->id) {
+    case RCUDA_LAUNCH_CLUSTER:
       memcpy(cluster, a->value.cluster, sizeof cluster);
-    if (a->id == RCUDA_LAUNCH_COOPERATIVE)
+      break;
+    case RCUDA_LAUNCH_COOPERATIVE:
       o->is_cooperative = a->value.number != 0;
+      break;
+    case RCUDA_LAUNCH_CARVEOUT:
+      if (a->value.number < -1 || a->value.number > 100)
+        return RCUDA_INVALID_VALUE;
+      break;
+    case RCUDA_LAUNCH_PROGRAMMATIC_EVENT:
+      if (!sim_handle_get(SIM_TYPE_EVENT, a->value.event.event))
+        return RCUDA_INVALID_HANDLE;
+      break;
+    case RCUDA_LAUNCH_IGNORE: /* these change nothing that is simulated */
+    case RCUDA_LAUNCH_CLUSTER_POLICY:
+    case RCUDA_LAUNCH_PROGRAMMATIC:
+    case RCUDA_LAUNCH_PRIORITY: break;
+    default: return RCUDA_NOT_SUPPORTED;
+    }
   }
   memcpy(o->grid, c->grid, sizeof o->grid);
   memcpy(o->block, c->block, sizeof o->block);
@@ -533,8 +554,15 @@ static int launch(const char *name, rcuda_func_t *handle,
   if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
   sim_op_run_t op = {.name = name};
   code = sim_prepare_launch(f, config, params, extra, &op);
-  if (!code) return sim_leave(sim_submit(ctx, config->stream, &op));
-  sim_op_free(&op);
+  if (code) {
+    sim_op_free(&op);
+    return sim_leave(code);
+  }
+  code = sim_submit(ctx, config->stream, &op);
+  for (unsigned i = 0; !code && i < config->attribute_count; i++)
+    if (config->attributes[i].id == RCUDA_LAUNCH_PROGRAMMATIC_EVENT)
+      code = sim_record_event(config->attributes[i].value.event.event,
+                              config->stream);
   return sim_leave(code);
 }
 

@@ -73,7 +73,10 @@ char *sim_lines_text(const sim_kernel_t *k, const sim_line_t *lines) {
 }
 
 void sim_records_free(sim_state_t *s) {
-  for (size_t n = 0; n < s->record_count; n++) free(s->records[n].lines);
+  for (size_t n = 0; n < s->record_count; n++) {
+    free(s->records[n].lines);
+    free(s->records[n].allocations);
+  }
   free(s->records);
   s->records = NULL;
   s->record_count = s->record_capacity = 0;

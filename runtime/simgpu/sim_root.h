@@ -176,6 +176,7 @@ typedef struct sim_record_t {
   int result;
   sim_totals_t totals;
   char *lines; /* malloc'd JSON of the counts by source line, or NULL */
+  char *allocations; /* likewise of the bytes by allocation */
 } sim_record_t;
 
 #define SIM_MAX_ARGS 12
@@ -257,6 +258,9 @@ void sim_first_time(void);
 
 /* Counts by code index as text; the caller frees it. */
 char *sim_lines_text(const sim_kernel_t *kernel, const sim_line_t *lines);
+/* Bytes of sectors that the launch which just ran read and wrote, by
+   allocation, as text, and forgotten in the allocations; the caller frees. */
+char *sim_allocations_text(sim_memory_t *memory);
 void sim_records_free(sim_state_t *state);
 
 /* -- the record of calls (sim_trace.c): each with its arguments by value --
@@ -363,6 +367,7 @@ void sim_count_copy(const sim_alloc_t *from, const sim_alloc_t *to,
 /* Runs an operation whose turn has come, and judges its order; a fault
    becomes the context's sticky result. *work grows by its instructions. */
 void sim_run_queued(sim_queued_t *item, uint64_t *work);
+int sim_record_event(const void *event, const void *stream);
 /* Queues it, or adds it to the graph that the stream captures. */
 int sim_submit(sim_ctx_t *ctx, const void *stream, sim_op_run_t *op);
 void sim_op_free(sim_op_run_t *op);

@@ -197,6 +197,30 @@ SIM_EXPORT int cuEventDestroy_v2(rcuda_event_t *handle) {
   return sim_leave(0);
 }
 
+/* The event stands for what the stream holds now. */
+int sim_record_event(const void *handle, const void *stream) {
+  sim_stream_t *s;
+  sim_event_t *e = sim_handle_get(SIM_TYPE_EVENT, handle);
+  if (!e || !sim_stream_of(stream, &s)) return RCUDA_INVALID_HANDLE;
+  sim_nodes_free(&e->last);
+  if (s && s->graph) {
+    e->graph = s->graph;
+    e->is_recorded = false;
+    return sim_nodes_join(&e->last, &s->last) ? 0 : RCUDA_OUT_OF_MEMORY;
+  }
+  e->graph = 0;
+  e->serial = ++sim_state()->serial;
+  sim_op_run_t op = {.kind = SIM_RUN_EVENT, .name = "cuEventRecord",
+                     .event = e->handle, .serial = e->serial};
+  uint32_t lane = sim_lane_of_stream(sim_current(), s);
+  int code = sim_submit(sim_current(), stream, &op);
+  sim_clock_free(&e->clock);
+  e->is_recorded = !code &&
+                   sim_clock_join(&e->clock, &sim_lane_of(lane)->clock);
+  e->polls = 1;
+  return code;
+}
+
 static int record_event(const char *name, rcuda_event_t *handle,
                         rcuda_stream_t *stream, unsigned flags) {
   sim_stream_t *s;
@@ -212,25 +236,7 @@ static int record_event(const char *name, rcuda_event_t *handle,
                          .event = e->handle};
     return sim_leave(sim_submit(sim_current(), stream, &node));
   }
-  sim_nodes_free(&e->last);
-  if (s && s->graph) {
-    e->graph = s->graph;
-    e->is_recorded = false;
-    return sim_leave(sim_nodes_join(&e->last, &s->last)
-                         ? 0
-                         : RCUDA_OUT_OF_MEMORY);
-  }
-  e->graph = 0;
-  e->serial = ++sim_state()->serial;
-  sim_op_run_t op = {.kind = SIM_RUN_EVENT, .name = "cuEventRecord",
-                     .event = e->handle, .serial = e->serial};
-  uint32_t lane = sim_lane_of_stream(sim_current(), s);
-  code = sim_submit(sim_current(), stream, &op);
-  sim_clock_free(&e->clock);
-  e->is_recorded = !code &&
-                   sim_clock_join(&e->clock, &sim_lane_of(lane)->clock);
-  e->polls = 1;
-  return sim_leave(code);
+  return sim_leave(sim_record_event(handle, stream));
 }
 
 SIM_EXPORT int cuEventRecordWithFlags(rcuda_event_t *event,

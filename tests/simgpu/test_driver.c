@@ -542,6 +542,32 @@ static void launches(void **state) {
        f, params, NULL); /* above the portable size */
   CODE(1, cuLaunchKernelEx, (const void *, void *, void **, void **), NULL,
        f, params, NULL);
+  /* an event of the launch is recorded with it; hints are taken; what is not
+     known is refused */
+  rcuda_event_t *event = NULL;
+  OK(cuEventCreate, (rcuda_event_t **, unsigned), &event, 2);
+  rcuda_launch_attr_t more[] = {
+      {.id = RCUDA_LAUNCH_PROGRAMMATIC_EVENT, .value.event.event = event},
+      {.id = RCUDA_LAUNCH_PRIORITY, .value.number = -2},
+      {.id = RCUDA_LAUNCH_CARVEOUT, .value.number = 50}};
+  c.attributes = more;
+  c.attribute_count = 3;
+  c.grid[0] = 1;
+  OK(cuLaunchKernelEx, (const void *, void *, void **, void **), &c, f,
+     params, NULL);
+  OK(cuEventSynchronize, (void *), event);
+  OK(cuMemcpyDtoH_v2, (void *, u64, size_t), &sum, p, 4);
+  assert_int_equal(sum, 2 * 128 + 3 + 2 * 8 + 2 * 8 + 2 * 8);
+  more[2].value.number = 101;
+  CODE(1, cuLaunchKernelEx, (const void *, void *, void **, void **), &c, f,
+       params, NULL);
+  more[2].id = 77;
+  CODE(801, cuLaunchKernelEx, (const void *, void *, void **, void **), &c,
+       f, params, NULL);
+  OK(cuEventDestroy_v2, (void *), event);
+  more[2].id = RCUDA_LAUNCH_IGNORE;
+  CODE(400, cuLaunchKernelEx, (const void *, void *, void **, void **), &c,
+       f, params, NULL);
   OK(cuLaunchHostFunc, (void *, void (*)(void *), void *), NULL, count_call,
      &calls);
   CODE(1, cuLaunchHostFunc, (void *, void (*)(void *), void *), NULL, NULL,
