@@ -14,6 +14,13 @@ sim_group_t *sim_group(void) {
   return t ? t->group : NULL;
 }
 
+void sim_group_free(sim_group_t *g) {
+  if (!g) return;
+  free(g->calls);
+  free(g->made);
+  free(g);
+}
+
 /* -- arguments -- */
 
 uint64_t sim_part_send_bytes(const sim_part_t *p, uint32_t rank,

@@ -12,7 +12,7 @@ sim_state_t *sim_state(void) {
 /* Before the first call: options from the environment, one h100. */
 void sim_first_time(void) {
   sim_state_t *s = sim_state();
-  if (!s->has_key && pthread_key_create(&s->key, free) == 0)
+  if (!s->has_key && pthread_key_create(&s->key, sim_thread_free) == 0)
     __atomic_store_n(&s->has_key, true, __ATOMIC_RELEASE);
   if (s->has_options) return;
   sim_options_read(&s->options);

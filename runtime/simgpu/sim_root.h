@@ -293,6 +293,9 @@ void sim_trace_args(const uint64_t *list, size_t count);
 void sim_trace_begin(const char *name);
 void sim_trace_end(int result);
 void sim_trace_free(sim_state_t *state);
+void sim_group_free(struct sim_group_t *group);
+/* A sim_thread_t, when its thread ends. */
+void sim_thread_free(void *thread);
 /* What the driver keeps for the calling thread; NULL without memory. */
 sim_thread_t *sim_thread(void);
 

@@ -19,6 +19,13 @@ sim_thread_t *sim_thread(void) {
   return t;
 }
 
+void sim_thread_free(void *thread) {
+  sim_thread_t *t = thread;
+  if (!t) return;
+  sim_group_free(t->group);
+  free(t);
+}
+
 void sim_trace_args(const uint64_t *list, size_t count) {
   sim_state_t *s = sim_state();
   if (!__atomic_load_n(&s->has_key, __ATOMIC_ACQUIRE)) {

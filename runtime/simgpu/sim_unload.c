@@ -46,7 +46,7 @@ __attribute__((destructor)) static void sim_unload(void) {
     return;
   }
   if (s->has_key) {
-    free(pthread_getspecific(s->key));
+    sim_thread_free(pthread_getspecific(s->key));
     pthread_key_delete(s->key);
     s->has_key = false;
   }

@@ -392,7 +392,7 @@ static void codes(void **state) {
   typedef int (*init_t)(comm_t *, int, coll_nccl_id_t, int);
   typedef int (*config_t)(comm_t *, int, coll_nccl_id_t, int,
                           coll_nccl_config_t *);
-  typedef int (*registration_t)(comm_t, vp, size_t, vp *);
+  typedef int (*reg_t)(comm_t, vp, size_t, vp *);
   world_open(&w, 2);
   buffers(&w, p);
   vp s = w.stream[0];
@@ -448,12 +448,12 @@ static void codes(void **state) {
   use(&w, 0);
   assert_int_equal(NCCL(int (*)(vp *, size_t), MemAlloc)(&mine, 64), 0);
   assert_int_equal(
-      NCCL(registration_t, CommRegister)(w.comm[0], mine, 64, &handle), 0);
+      NCCL(reg_t, CommRegister)(w.comm[0], mine, 64, &handle), 0);
   assert_int_equal(
-      NCCL(registration_t, CommRegister)(w.comm[0], mine, 65, &handle), 4);
-  typedef int (*unregistration_t)(comm_t, vp);
-  assert_int_equal(NCCL(unregistration_t, CommDeregister)(w.comm[0], handle), 0);
-  assert_int_equal(NCCL(unregistration_t, CommDeregister)(w.comm[0], handle), 4);
+      NCCL(reg_t, CommRegister)(w.comm[0], mine, 65, &handle), 4);
+  typedef int (*unreg_t)(comm_t, vp);
+  assert_int_equal(NCCL(unreg_t, CommDeregister)(w.comm[0], handle), 0);
+  assert_int_equal(NCCL(unreg_t, CommDeregister)(w.comm[0], handle), 4);
   assert_int_equal(NCCL(int (*)(vp), MemFree)(mine), 0);
   assert_int_equal(NCCL(int (*)(vp), MemFree)(mine), 4);
   /* all at once, in the devices' primary contexts */
