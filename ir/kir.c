@@ -168,6 +168,18 @@ kir_stmt_t *kir_copy_stmt(kir_kernel_t *kernel, int64_t elements,
   return s;
 }
 
+bool kir_is_int_sized(const kir_buffer_t *b) {
+  int64_t count = 1;
+  for (uint32_t d = 0; d < b->rank; d++) {
+    int64_t lo, hi;
+    if (!ix_interval(b->dims[d], &lo, &hi) ||
+        __builtin_mul_overflow(count, hi, &count)) {
+      return false;
+    }
+  }
+  return count <= KIR_INT_MOST;
+}
+
 uint32_t kir_copy_dim(const kir_buffer_t *b) {
   bool has_rows = b->space == KIR_REGISTER && b->rank > 1;
   return b->rank - (has_rows ? 2 : 1);

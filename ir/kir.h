@@ -207,6 +207,10 @@ kir_stmt_t *kir_store_stmt(kir_kernel_t *, kir_buffer_t *, uint32_t count,
 kir_stmt_t *kir_copy_stmt(kir_kernel_t *, int64_t elements, kir_buffer_t *,
                           uint32_t count, kir_expr_t *const *subs,
                           kir_expr_t *load);
+/* Places up to here are 32 bits wide on a GPU: a sum of two of them is too. */
+enum { KIR_INT_MOST = 1 << 30 };
+/* Its elements are proved to be no more than that. */
+bool kir_is_int_sized(const kir_buffer_t *);
 /* The dim along which a copy moves. */
 uint32_t kir_copy_dim(const kir_buffer_t *);
 /* Warps of a block: the largest bound of the warp loops, 0: there is none. */

@@ -82,7 +82,7 @@ typedef struct cgc_trait {
 } cgc_trait_t;
 
 /* Numbers up to here are `int`: a sum of two of them is one. */
-enum { CGC_INT_MOST = 1 << 30 };
+enum { CGC_INT_MOST = KIR_INT_MOST };
 
 /* Expressions of a kernel's text, repetitions included. */
 enum { CGC_MAX_EXPRS = 1 << 20 };

@@ -93,24 +93,11 @@ static const char *step_in(cgc_t *g, const char *sum, const char *n,
   return F("(%s * %s + %s)", sum, n, s);
 }
 
-/* Every place in it is an int. */
-static bool is_int_sized(const kir_buffer_t *b) {
-  int64_t count = 1;
-  for (uint32_t d = 0; d < b->rank; d++) {
-    int64_t lo, hi;
-    if (!ix_interval(b->dims[d], &lo, &hi) ||
-        __builtin_mul_overflow(count, hi, &count)) {
-      return false;
-    }
-  }
-  return count <= CGC_INT_MOST;
-}
-
 /* Row-major place of the first `count` subscripts, of a register buffer
  * without the one that names the warp. */
 static const char *offset(cgc_t *g, const kir_buffer_t *b, uint32_t count,
                           kir_expr_t *const *subs) {
-  bool is_int = is_int_sized(b);
+  bool is_int = kir_is_int_sized(b);
   uint32_t first = cgc_buffer(g, b)->has_warps;
   const char *sum = "0";
   int64_t known = 0, n = 0; /* the place so far, as long as it is a number */

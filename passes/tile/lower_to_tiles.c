@@ -121,6 +121,26 @@ static void report(const build_t *b, const tile_t *t) {
   }
 }
 
+/* Wide places cost registers and instructions; bounds of dims decide. */
+static void report_wide(const build_t *b, const tile_t *t) {
+  const kir_kernel_t *k = t->kernel;
+  for (uint32_t i = 0; t->target->warp > 0 && i < k->param_count; i++) {
+    const kir_buffer_t *p = k->params[i];
+    if (kir_is_int_sized(p)) continue;
+    remark_t *m = pass_remark(
+        b->state, "lower-to-tiles", REMARK_CODE_INDEX_64BIT, k->loc,
+        "kernel %s: places in %s are 64 bits wide", k->name, p->name);
+    if (m == NULL) return;
+    const ix_poly_t *count = ix_const(k->pool, 1);
+    for (uint32_t d = 0; d < p->rank && count != NULL; d++) {
+      count = ix_mul(k->pool, count, p->dims[d]);
+    }
+    if (count != NULL) pass_remark_number(m, "elements", count);
+    m->hint = "smaller bounds of its dims, for at most 2^30 elements, make "
+              "them 32 bits wide";
+  }
+}
+
 static void complete(tile_t *t) {
   kir_kernel_t *k = t->kernel;
   k->param_count = (uint32_t)t->params.length;
@@ -134,6 +154,7 @@ static void complete(tile_t *t) {
 static void keep(build_t *b, tile_t *t) {
   kir_kernel_t *k = t->kernel;
   report(b, t);
+  report_wide(b, t);
   td_vec_push(b->arena, &b->kernels, k);
   td_vec_push(b->arena, &b->funcs, b->func);
   td_vec_push(b->arena, &b->groups, t->nodes[0]->group);
