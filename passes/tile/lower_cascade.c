@@ -221,7 +221,12 @@ void tile_sweep_alloc(sweep_t *s, kir_block_t *block) {
       dims[1] = width;
       s->packed[k].columns = tile_alloc(
           t, block, "columns", s->packed[k].p.type, KIR_LOCAL, 2, dims);
-      if (!s->in_groups || s->packed[k].p.has_guard) continue;
+      s->packed[k].in_groups = s->in_groups && !s->packed[k].p.has_guard;
+      if (!s->packed[k].in_groups ||
+          tile_sweep_is_plain(s, s->packed[k].p.a,
+                              s->packed[k].p.k.members[0])) {
+        continue;
+      }
       dims[1] = dims[0];
       dims[0] = rows;
       s->packed[k].rows = tile_alloc(
@@ -252,6 +257,7 @@ void tile_sweep_open(sweep_t *s) {
   s->states = TD_NEW_ARRAY(t->arena, kir_buffer_t *, t->node_count);
   s->packed = TD_NEW_ARRAY(t->arena, packed_t, t->node_count);
   s->factors = TD_NEW_ARRAY(t->arena, kir_buffer_t *, t->node_count);
+  s->in_place = TD_NEW_ARRAY(t->arena, bool, t->node_count);
   s->places = TD_NEW_ARRAY(t->arena, uint32_t *, t->node_count);
   tile_sweep_place_rows(s);
 }
@@ -368,6 +374,7 @@ void tile_lower_cascade(tile_t *t) {
   }
   kir_expr_t *lo = tile_int(t, 0), *hi = tile_dim(t, axis);
   tile_sweep_find_masks(&s);
+  tile_sweep_leave_in_place(&s);
   if (s.masks.count > 0) {
     tile_note(t, "tiles that masks empty are left out, full ones have no "
                  "conditions");

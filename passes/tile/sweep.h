@@ -19,6 +19,7 @@ typedef struct packed {
   tir_node_t *node;      /* NULL: not packed */
   product_t p;
   kir_buffer_t *columns; /* [depth][SWEEP_TILE] */
+  bool in_groups;        /* rows of a group are multiplied together */
   kir_buffer_t *rows;    /* [block_rows][depth]; NULL: read where it is */
 } packed_t;
 
@@ -68,6 +69,7 @@ typedef struct sweep {
   kir_expr_t *r;          /* row within the block */
   bool in_groups;         /* rows of a tile go SWEEP_GROUP at a time */
   kir_expr_t *group_begin, *group_count; /* first of them in the block; rows */
+  kir_expr_t *group_end;  /* behind it no row of the group has an element */
   kir_expr_t *gr;         /* row within the group */
   bool is_full;           /* the tile has SWEEP_TILE elements, here */
   kir_expr_t *begin, *end; /* of the tile */
@@ -76,6 +78,7 @@ typedef struct sweep {
   /* by node: the second factor of a sum over extras, [SWEEP_TILE][extra],
    * the same for all rows of the block; NULL: read where it is */
   kir_buffer_t **factors;
+  bool *in_place;         /* by node: such a factor, but read where it is */
   /* of a long axis, by node: states of all splits so far, and of one with its
    * lanes folded; nodes whose sums have no lanes */
   kir_buffer_t **totals, **folded;
@@ -186,6 +189,12 @@ void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,
 
 /* ---- sweep_group.c: rows of a tile several at a time ---- */
 
+/* Which factors are used where they are: those that lie as they would be
+ * packed. After the masks. */
+void tile_sweep_leave_in_place(sweep_t *s);
+/* e is a number of memory, and `last` its last subscript. */
+bool tile_sweep_is_plain(const sweep_t *s, const tir_expr_t *e,
+                         const tir_index_t *last);
 /* Rows of a block, of an index of `most`. */
 int64_t tile_sweep_block_rows(const sweep_t *s, int64_t most);
 /* The row's first factor into pk->rows. */

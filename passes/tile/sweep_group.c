@@ -69,6 +69,43 @@ static kir_expr_t *is_whole(sweep_t *s, const sweep_span_t *axis) {
   return tile_op2(t, KIR_X_AND, TDSL_DTYPE_BOOL, rows, full);
 }
 
+/* ---- what need not be packed --------------------------------------------- */
+
+bool tile_sweep_is_plain(const sweep_t *s, const tir_expr_t *e,
+                         const tir_index_t *last) {
+  if (e->op != TIR_X_LOAD || e->arg_count == 0 ||
+      e->type != e->u.value->dtype) {
+    return false;
+  }
+  const tir_expr_t *place = e->args[e->arg_count - 1];
+  const tile_home_t *home =
+      td_map_get_u64(&s->t->homes, (uint64_t)(uintptr_t)e->u.value);
+  bool is_memory = home == NULL || (home->buffer != NULL &&
+                                    home->buffer->space == KIR_GLOBAL);
+  return is_memory && place->op == TIR_X_INDEX && place->u.index == last;
+}
+
+void tile_sweep_leave_in_place(sweep_t *s) {
+  tile_t *t = s->t;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_node_t *n = t->nodes[k];
+    if (!s->in_groups || s->factors[k] == NULL || s->masks.inside != NULL) {
+      continue;
+    }
+    const tir_expr_t *f = n->body->args[1];
+    const tir_index_t *axis = n->indices[n->index_count - 1];
+    const tir_index_t *extra = n->indices[s->rows];
+    if (!tile_sweep_is_plain(s, f, extra) || f->arg_count < 2) continue;
+    const tir_expr_t *row = f->args[f->arg_count - 2];
+    if (row->op != TIR_X_INDEX || row->u.index != axis ||
+        f->u.value->dims[f->arg_count - 1] != extra->extent) {
+      continue;
+    }
+    s->factors[k] = NULL;
+    s->in_place[k] = true;
+  }
+}
+
 /* ---- SWEEP_GROUP x nr accumulators --------------------------------------- */
 
 typedef struct micro {
@@ -152,10 +189,16 @@ static void whole_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
                                  tile_int(t, 0),
                                  tile_dim(t, p->k.members[0]->extent), 1, &i);
   body = micro_rows(&m, depth, &r, &l);
-  kir_expr_t *row[2] = {kir_add(t->arena, s->group_begin, r), i};
+  kir_expr_t *row[2] = {kir_add(t->arena, s->group_begin, r), i}, *a;
   kir_expr_t *column[2] = {i, kir_add(t->arena, c0, l)};
-  micro_add(&m, body, r, l, kir_load(t->arena, pk->rows, 2, row),
-            kir_load(t->arena, pk->columns, 2, column));
+  if (pk->rows != NULL) {
+    a = kir_load(t->arena, pk->rows, 2, row);
+  } else {
+    set_row(s, r);
+    tile_set_index(t, p->k.members[0], i);
+    a = tile_expr(t, p->a);
+  }
+  micro_add(&m, body, r, l, a, kir_load(t->arena, pk->columns, 2, column));
   body = micro_rows(&m, block, &r, &l);
   kir_expr_t *to[2] = {r, kir_add(t->arena, c0, l)};
   tile_store(t, body, home->buffer, 2, to, micro_load(&m, r, l));
@@ -167,7 +210,8 @@ static void whole_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
 static bool is_whole_sum(const sweep_t *s, uint32_t k) {
   const tir_node_t *n = s->t->nodes[k];
   const tir_expr_t *w = n->body->args[0];
-  if (s->factors[k] == NULL || w->op != TIR_X_LOAD) return false;
+  if (!s->in_place[k] && s->factors[k] == NULL) return false;
+  if (w->op != TIR_X_LOAD) return false;
   for (uint32_t i = 0; i < s->t->node_count; i++) {
     const tir_node_t *tile = s->t->nodes[i];
     if (tile->is_tile && tile->outs[0] == w->u.value) return true;
@@ -193,14 +237,16 @@ static void whole_sum(sweep_t *s, uint32_t k, kir_block_t *block) {
                        kir_add(t->arena, d0, l)};
   micro_store(&m, body, r, l, kir_load(t->arena, s->states[k], 2, at));
   kir_block_t *terms = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name,
-                                 s->begin, s->end, 1, &u);
+                                 s->begin, s->group_end, 1, &u);
   body = micro_rows(&m, terms, &r, &l);
   set_row(s, r);
   tile_set_index(t, axis, u);
   kir_expr_t *from[2] = {tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin),
                          kir_add(t->arena, d0, l)};
+  if (s->in_place[k]) tile_set_index(t, n->indices[s->rows], from[1]);
   micro_add(&m, body, r, l, tile_expr(t, n->body->args[0]),
-            kir_load(t->arena, s->factors[k], 2, from));
+            s->in_place[k] ? tile_expr(t, n->body->args[1])
+                           : kir_load(t->arena, s->factors[k], 2, from));
   body = micro_rows(&m, block, &r, &l);
   kir_expr_t *to[2] = {kir_add(t->arena, s->group_begin, r),
                        kir_add(t->arena, d0, l)};
@@ -224,7 +270,7 @@ static void between(sweep_t *s, kir_block_t *block, bool is_masked) {
   sweep_nodes_t was = tile_sweep_take_nodes(s, !is_masked);
   block = rows_of_group(s, block, tile_int(t, SWEEP_GROUP));
   for (uint32_t k = 0; k < t->node_count; k++) {
-    if (s->packed[k].rows != NULL) continue;
+    if (s->packed[k].in_groups) continue;
     if (t->nodes[k]->is_tile || sweep_is_maximum(t->nodes[k])) {
       tile_sweep_before(s, k, block);
     }
@@ -242,7 +288,7 @@ static void whole_group(sweep_t *s, kir_block_t *block, kir_expr_t *must) {
   tile_t *t = s->t;
   s->is_full = true;
   for (uint32_t k = 0; k < t->node_count; k++) {
-    if (s->packed[k].rows != NULL) whole_product(s, &s->packed[k], block);
+    if (s->packed[k].in_groups) whole_product(s, &s->packed[k], block);
   }
   if (must != NULL) {
     kir_stmt_t *choice = tile_push(t, block, tile_if(t, must));
@@ -289,6 +335,9 @@ void tile_sweep_groups(sweep_t *s, kir_block_t *block,
   kir_expr_t *must = tile_sweep_judge(s, axis, rows, true);
   /* tensors are looked through for the rows of the block */
   if (must == NULL) must = tile_sweep_judge(s, axis, s->block, true);
+  kir_expr_t *lo = s->begin;
+  s->group_end = s->end;
+  tile_sweep_range(s, &choice->body, rows, &lo, &s->group_end);
   whole_group(s, &choice->body, must);
   single_rows(s, &choice->orelse, axis);
 }
