@@ -22,6 +22,7 @@ void pass_tensor_pipeline(pass_state_t *state, tir_module_t *module) {
   RUN(pack_operands);
   /* What is left between kernels is worth its bytes, or has to exist. */
   RUN(group_kernels);
+  RUN(join_kernels);
 #undef RUN
 }
 

@@ -1,31 +1,16 @@
-/* group_kernels.c: which nodes become one kernel.
+/* group_kernels.c: a kernel for every node, and what all who deal with groups
+ * must know of them.
  *
  * Does: gives every MAP, UPDATE and TOPK node a group.
  * Needs: verified TIR, settled scalars.
- * Guarantees: groups are adjacent in their block; a group is one node, or a
- *   contraction with the maps that read its elements (its epilogue), or maps
- *   and row reductions over a shared prefix of parallel indices.
+ * Guarantees: a group is one node, or the nodes of one cascade; groups are
+ *   adjacent in their block and counted from 1 in its order.
  * Class: bitwise.
  * Ends because: one pass over the nodes.
- * Ledgers: every value that only its group reads stops crossing memory.
- *
- * A node joins the group before it if it reads something of the group, and
- * reads it with the shared prefix unchanged: then what it needs is complete
- * within one block iteration.  Scratch of a block is capped, so that it
- * stays in cache. */
+ * Ledgers: none; join_kernels makes the groups that save bytes. */
 #include "passes/tensor/group_kernels.h"
 
-#include "passes/tensor/report_edges.h"
 #include "passes/tensor/tensor.h"
-#include "runtime/base/num.h"
-
-enum {
-  SCRATCH_LIMIT = 1024 * 1024, /* half of a core's second cache */
-  GROUP_LIMIT = 24,
-  CASCADE_LIMIT = 64, /* nodes of a cascade and what finishes it */
-  OPERATION_LIMIT = 1500, /* of a kernel: code costs more than linear time */
-  VALUE_LIMIT = 400,      /* values of a kernel: GPUs take 4 KiB of arguments */
-};
 
 static bool is_float(tdsl_dtype_t type) {
   return type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;
@@ -79,109 +64,7 @@ uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count) {
   return prefix;
 }
 
-/* ---- joining ------------------------------------------------------------- */
-
-typedef struct join {
-  td_arena_t *scratch;
-  tir_node_t *const *nodes;
-  uint32_t count;
-  const tir_node_t *reader;
-  uint32_t prefix;
-  bool reads_group, is_refused;
-} join_t;
-
-static const tir_node_t *definer(const join_t *j, const tir_value_t *v) {
-  for (uint32_t k = 0; k < j->count; k++) {
-    if (j->nodes[k]->outs[0] == v) return j->nodes[k];
-  }
-  return NULL;
-}
-
-static void check_load(void *user, tir_expr_t *e) {
-  join_t *j = user;
-  if (e->op != TIR_X_LOAD || definer(j, e->u.value) == NULL) return;
-  j->reads_group = true;
-  if (e->arg_count < j->prefix) {
-    j->is_refused = true;
-    return;
-  }
-  for (uint32_t i = 0; i < j->prefix; i++) {
-    if (e->args[i]->op != TIR_X_INDEX ||
-        e->args[i]->u.index != j->reader->indices[i]) {
-      j->is_refused = true;
-    }
-  }
-}
-
-static void check_reads(join_t *j, tir_node_t *reader) {
-  j->reader = reader;
-  for (uint32_t i = 0; i < tir_node_expr_count(reader); i++) {
-    tir_walk(j->scratch, *tir_node_expr(reader, i), check_load, j);
-  }
-}
-
-/* Largest bytes of one block's part of a value; INT64_MAX if unknown. */
-static int64_t scratch_of(const tir_value_t *v, uint32_t prefix) {
-  int64_t bytes = (int64_t)td_dtype_bytes(v->dtype);
-  for (uint32_t d = prefix; d < v->rank; d++) {
-    int64_t lo, hi;
-    if (!ix_interval(v->dims[d], &lo, &hi) ||
-        __builtin_mul_overflow(bytes, hi, &bytes)) {
-      return INT64_MAX;
-    }
-  }
-  return bytes;
-}
-
-/* FUSE_DONE: may join; else why not. */
-static remark_code_t judge_join(td_arena_t *scratch, tir_node_t **nodes,
-                                uint32_t count, tir_node_t *n) {
-  if (n->kind != TIR_MAP || n->cascade != 0) return REMARK_CODE_FUSE_KIND;
-  if (group_is_contraction(n)) return REMARK_CODE_FUSE_COSTS_MORE;
-  if (count >= GROUP_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
-  nodes[count] = n; /* room was left */
-  join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
-  j.prefix = group_prefix(nodes, count + 1);
-  /* single numbers need no loops to share */
-  bool is_number = tensor_parallel(nodes[0]) == 0 && tensor_parallel(n) == 0;
-  if (j.prefix == 0 && !is_number) return REMARK_CODE_FUSE_UNSPLITTABLE;
-  check_reads(&j, n);
-  if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
-  int64_t bytes = 0;
-  for (uint32_t k = 0; k < count; k++) {
-    /* a smaller prefix may break what joined before */
-    join_t before = {.scratch = scratch, .nodes = nodes, .count = k,
-                     .prefix = j.prefix};
-    check_reads(&before, nodes[k]);
-    j.is_refused |= before.is_refused;
-    int64_t part = scratch_of(nodes[k]->outs[0], j.prefix);
-    if (__builtin_add_overflow(bytes, part, &bytes)) bytes = INT64_MAX;
-  }
-  if (j.is_refused) return REMARK_CODE_FUSE_UNSPLITTABLE;
-  return bytes <= SCRATCH_LIMIT ? REMARK_CODE_FUSE_DONE
-                                : REMARK_CODE_FUSE_SHARED_BYTES;
-}
-
-/* A map that reads elements of the contraction at its own indices. */
-static remark_code_t judge_end(td_arena_t *scratch, tir_node_t **nodes,
-                               uint32_t count, tir_node_t *n) {
-  if (n->kind != TIR_MAP) return REMARK_CODE_FUSE_KIND;
-  if (group_is_contraction(n)) return REMARK_CODE_FUSE_COSTS_MORE;
-  if (n->reduce != TIR_REDUCE_NONE) return REMARK_CODE_FUSE_UNSPLITTABLE;
-  if (count >= GROUP_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
-  uint32_t par = tensor_parallel(nodes[0]);
-  join_t j = {.scratch = scratch, .nodes = nodes, .count = count,
-              .prefix = par};
-  check_reads(&j, n);
-  if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
-  if (tensor_parallel(n) != par) return REMARK_CODE_FUSE_UNSPLITTABLE;
-  for (uint32_t i = 0; i < par; i++) {
-    if (n->indices[i]->extent != nodes[0]->indices[i]->extent) {
-      return REMARK_CODE_FUSE_UNSPLITTABLE;
-    }
-  }
-  return j.is_refused ? REMARK_CODE_FUSE_UNSPLITTABLE : REMARK_CODE_FUSE_DONE;
-}
+/* ---- rows of a cascade --------------------------------------------------- */
 
 typedef struct rows {
   tir_node_t *const *nodes;
@@ -244,124 +127,25 @@ bool group_row_places(td_arena_t *scratch, tir_node_t *const *nodes,
   return (s.reads_group || rows == 0) && !s.is_refused;
 }
 
-/* A map over the rows, and more, that finishes what a cascade computed. */
-static remark_code_t judge_finish(td_arena_t *scratch, tir_node_t **nodes,
-                                  uint32_t count, tir_node_t *n) {
-  uint32_t rows = group_cascade_rows(nodes, count);
-  uint32_t places[IX_MAX_RANK];
-  if (n->kind != TIR_MAP || n->cascade != 0) return REMARK_CODE_FUSE_KIND;
-  if (count >= CASCADE_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
-  if (n->reduce != TIR_REDUCE_NONE || tensor_parallel(n) < rows) {
-    return REMARK_CODE_FUSE_UNSPLITTABLE;
-  }
-  join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
-  check_reads(&j, n);
-  if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
-  if (!group_row_places(scratch, nodes, count, n, rows, places)) {
-    return REMARK_CODE_FUSE_UNSPLITTABLE;
-  }
-  int64_t bytes = (int64_t)td_dtype_bytes(n->outs[0]->dtype);
-  for (uint32_t i = 0; i < tensor_parallel(n); i++) {
-    int64_t lo, hi;
-    bool is_row = false;
-    for (uint32_t k = 0; k < rows; k++) is_row |= places[k] == i;
-    if (is_row) continue;
-    if (!ix_interval(n->indices[i]->extent, &lo, &hi) ||
-        __builtin_mul_overflow(bytes, hi, &bytes)) {
-      return REMARK_CODE_FUSE_SHARED_BYTES;
-    }
-  }
-  return bytes <= SCRATCH_LIMIT ? REMARK_CODE_FUSE_DONE
-                                : REMARK_CODE_FUSE_SHARED_BYTES;
-}
+/* ---- the pass ------------------------------------------------------------ */
 
-static size_t operations(td_arena_t *scratch, tir_node_t *n) {
-  size_t size = 0;
-  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
-    size += tir_expr_size(scratch, *tir_node_expr(n, i));
-  }
-  return size;
-}
-
-typedef struct values {
-  td_map_t seen; /* tir_value_t* */
-  size_t count;
-} values_t;
-
-static void note_value(values_t *v, const tir_value_t *value) {
-  uint64_t key = (uint64_t)(uintptr_t)value;
-  v->count += td_map_get_u64(&v->seen, key) == NULL;
-  td_map_put_u64(&v->seen, key, v);
-}
-
-static void note_values(void *user, tir_expr_t *e) {
-  if (e->op == TIR_X_LOAD) note_value(user, e->u.value);
-}
-
-/* With what n reads and defines, at most a kernel's worth of values. */
-static bool has_room(td_arena_t *scratch, values_t *v, tir_node_t *n) {
-  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
-    tir_walk(scratch, *tir_node_expr(n, i), note_values, v);
-  }
-  for (uint32_t i = 0; i < n->out_count; i++) note_value(v, n->outs[i]);
-  return v->count <= VALUE_LIMIT;
-}
-
-static void group_block(pass_state_t *state, tir_block_t *block,
-                        uint32_t *next, tensor_edges_t *edges) {
-  tir_node_t *nodes[CASCADE_LIMIT + 1];
-  td_arena_t scratch;
-  td_arena_init(&scratch, state->task);
-  for (size_t i = 0; i < block->length;) {
+static void group_block(tir_block_t *block, uint32_t *next) {
+  for (size_t i = 0; i < block->length; i++) {
     tir_node_t *n = block->data[i];
-    if (n->kind == TIR_LOOP || n->kind == TIR_ASSERT) {
-      if (n->kind == TIR_LOOP) group_block(state, &n->body_nodes, next,
-                                              edges);
-      i++;
-      continue;
-    }
-    uint32_t count = 1;
-    nodes[0] = n;
-    while (n->cascade != 0 && i + count < block->length &&
-           count < CASCADE_LIMIT &&
-           block->data[i + count]->cascade == n->cascade) {
-      nodes[count] = block->data[i + count];
-      count++;
-    }
-    bool ends = group_is_contraction(n);
-    size_t size = operations(&scratch, n);
-    values_t values = {.count = 0};
-    td_map_init(&values.seen, &scratch);
-    (void)has_room(&scratch, &values, n);
-    while (n->kind == TIR_MAP && i + count < block->length) {
-      tir_node_t *m = block->data[i + count];
-      size += operations(&scratch, m);
-      bool fits = has_room(&scratch, &values, m) && size <= OPERATION_LIMIT;
-      remark_code_t code = !fits  ? REMARK_CODE_FUSE_REGISTERS
-                           : n->cascade != 0
-                               ? judge_finish(&scratch, nodes, count, m)
-                           : ends ? judge_end(&scratch, nodes, count, m)
-                                  : judge_join(&scratch, nodes, count, m);
-      if (code != REMARK_CODE_FUSE_DONE) {
-        tensor_edges_refuse(edges, m, *next, code);
-        break;
-      }
-      nodes[count++] = m;
-    }
-    for (uint32_t k = 0; k < count; k++) block->data[i + k]->group = *next;
-    (*next)++;
-    i += count;
+    if (n->kind == TIR_LOOP) group_block(&n->body_nodes, next);
+    if (n->kind == TIR_LOOP || n->kind == TIR_ASSERT) continue;
+    bool is_same = i > 0 && n->cascade != 0 &&
+                   block->data[i - 1]->cascade == n->cascade;
+    if (!is_same) (*next)++;
+    n->group = *next;
   }
-  td_arena_free_all(&scratch);
 }
 
 bool pass_group_kernels(pass_state_t *state, tir_module_t *module) {
+  (void)state;
   for (uint32_t f = 0; f < module->func_count; f++) {
-    uint32_t next = 1;
-    tensor_edges_t *edges = tensor_edges_create(state, module);
-    group_block(state, &module->funcs[f]->nodes, &next, edges);
-    tensor_edges_report(edges, module->funcs[f]);
-    tensor_edges_free(edges);
+    uint32_t last = 0;
+    group_block(&module->funcs[f]->nodes, &last);
   }
   return true;
 }

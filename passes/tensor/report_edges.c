@@ -85,9 +85,9 @@ static void report(tensor_edges_t *e, const tir_value_t *v,
   bool is_one = n->group != 0 && n->group == maker->group;
   remark_code_t code = is_one ? REMARK_CODE_FUSE_DONE : why_apart(e, maker);
   remark_t *m =
-      is_one ? pass_remark(e->state, "group-kernels", code, n->loc,
+      is_one ? pass_remark(e->state, "join-kernels", code, n->loc,
                            "%s and %s are one kernel", v->name, reader)
-             : pass_remark(e->state, "group-kernels", code, n->loc,
+             : pass_remark(e->state, "join-kernels", code, n->loc,
                            "%s is written to memory before %s reads it: %s",
                            v->name, reader, pass_remark_table[code].sentence);
   pass_remark_place(m, maker->loc);

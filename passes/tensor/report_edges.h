@@ -1,7 +1,7 @@
 /* report_edges.h: for each value that one node makes and another reads,
  * whether it crosses memory, and why.
  *
- * group_kernels tells of the nodes that it could not put beside others; once
+ * join_kernels tells of the nodes that it could not put beside others; once
  * all have their groups, each edge gives one remark. */
 #ifndef TDSL_PASSES_TENSOR_REPORT_EDGES_H
 #define TDSL_PASSES_TENSOR_REPORT_EDGES_H

@@ -115,13 +115,16 @@ void contraction_prepare(product_t *p) {
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_value_t *out = t->nodes[k]->outs[0];
     if (!tile_escapes(t, out)) continue;
+    tir_node_t *n = t->nodes[k];
     tir_expr_t *subs[IX_MAX_RANK];
-    for (uint32_t i = 0; i < p->par; i++) {
+    for (uint32_t i = 0; i < out->rank; i++) {
       /* the contraction's own indices, which the groups know */
-      subs[i] = tir_index_ref(t->arena, p->node->indices[i]);
+      subs[i] = n->kind == TIR_UPDATE
+                    ? adopt(p, n, n->subs[i])
+                    : tir_index_ref(t->arena, p->node->indices[i]);
     }
     p->places[k] =
-        flat_rewrite(t, groups, 3, tir_load(t->arena, out, p->par, subs));
+        flat_rewrite(t, groups, 3, tir_load(t->arena, out, out->rank, subs));
   }
   for (uint32_t k = 0; k < t->node_count; k++) {
     tile_set_element(t, t->nodes[k]->outs[0], contraction_zero(p));

@@ -332,6 +332,23 @@ static void column_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
                             (kir_expr_t *[]){tile_int(t, 0), lane}));
 }
 
+/* The element of a map, or what an update puts into its place, at the
+ * indices set. */
+static void store_element(tile_t *t, nest_t *s, kir_block_t *block) {
+  tir_node_t *n = s->node;
+  kir_expr_t *subs[IX_MAX_RANK];
+  if (n->kind != TIR_UPDATE) {
+    tile_store_value(t, block, n->outs[0], s->par, s->subs,
+                     tile_expr(t, n->body));
+    return;
+  }
+  for (uint32_t i = 0; i < n->sub_count; i++) {
+    subs[i] = tile_expr(t, n->subs[i]);
+  }
+  tile_store_value(t, block, n->outs[0], n->sub_count, subs,
+                   tile_expr(t, n->body));
+}
+
 static void wide_map(tile_t *t, nest_t *s, kir_block_t *block,
                      int64_t lanes) {
   const tir_index_t *last = s->node->indices[s->par - 1];
@@ -340,8 +357,7 @@ static void wide_map(tile_t *t, nest_t *s, kir_block_t *block,
                     s->last.hi, lanes, &base);
   kir_block_t *body = tile_lanes_of(t, block, lanes, &lane);
   set_parallel(t, s, s->par - 1, kir_add(t->arena, base, lane));
-  tile_store_value(t, body, s->node->outs[0], s->par, s->subs,
-                   tile_expr(t, s->node->body));
+  store_element(t, s, body);
   ask_ahead(t, s, block, base, lanes);
 }
 
@@ -351,8 +367,7 @@ static void map_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   kir_expr_t *index;
   kir_block_t *body = tile_lanes_at(t, block, base, limit, &index);
   set_parallel(t, s, s->par - 1, index);
-  tile_store_value(t, body, s->node->outs[0], s->par, s->subs,
-                   tile_expr(t, s->node->body));
+  store_element(t, s, body);
 }
 
 static void reduce_scalar(tile_t *t, nest_t *s, kir_block_t *block) {
@@ -457,8 +472,7 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
   }
   if (n->reduce == TIR_REDUCE_NONE) {
     if (!has_out) {
-      tile_store_value(t, block, n->outs[0], s->par, s->subs,
-                       tile_expr(t, n->body));
+      store_element(t, s, block);
       return;
     }
     block = serial_loops(t, s, block, s->prefix, s->par - 1);

@@ -397,6 +397,18 @@ def product_ends():
                    name="%d_%d" % (r, n), tol={"z": [1e-6, 1e-6]})
 
 
+def update_ends():
+    for r, at in ((1, 0), (5, 63), (64, 17)):
+        args = {"x": drawn(64, "f32", r, 32), "w": drawn(65, "f32", 64, 32),
+                "at": scalar("i32", at)}
+        yield Case("update_ends", "f", dict(
+            args, b=drawn(66, "f32", 64), c=drawn(67, "bf16", 128, 64),
+            d=drawn(68, "f32", 128, 64)), name="%d_%d" % (r, at))
+        yield Case("update_ends", "around", dict(
+            args, c=drawn(68, "f32", 128, 64)), name="%d_%d" % (r, at),
+            tol={"old": [1e-5, 1e-5], "new": [1e-5, 1e-5]})
+
+
 # --- loops and routing ----------------------------------------------------
 def loops():
     tol = {"a": [1e-5, 1e-5], "b": [1e-5, 1e-5], "g": [1e-5, 1e-5]}
@@ -433,6 +445,6 @@ def cases():
     for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
-                 columns, product_ends):
+                 columns, product_ends, update_ends):
         out += list(make())
     return out

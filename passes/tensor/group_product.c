@@ -1,0 +1,117 @@
+/* group_product.c: see group_product.h. */
+#include "passes/tensor/group_product.h"
+
+#include "passes/tensor/group_kernels.h"
+#include "passes/tensor/price.h"
+
+enum { MIN_DEPTH = 4, MIN_COLUMNS = TIR_LANES / 2, MIN_WORK = 4096 };
+
+static void add_index(product_list_t *l, tir_index_t *index) {
+  l->indices[l->count++] = index;
+}
+
+static bool ends_with(const product_list_t *l, const tir_index_t *index) {
+  return l->count > 0 && l->indices[l->count - 1] == index;
+}
+
+bool group_product_find_form(td_arena_t *scratch, tir_node_t *n,
+                             product_form_t *out) {
+  product_list_t only_x = {0}, only_y = {0};
+  if (!group_is_contraction(n)) return false;
+  *out = (product_form_t){.node = n, .par = tensor_parallel(n)};
+  tir_expr_t *x = n->body->args[0], *y = n->body->args[1];
+  if (out->par == n->index_count) return false;
+  for (uint32_t i = 0; i < out->par; i++) {
+    bool in_x = tir_mentions_index(scratch, x, n->indices[i]);
+    bool in_y = tir_mentions_index(scratch, y, n->indices[i]);
+    if (!in_x && !in_y) return false;
+    add_index(in_x && in_y ? &out->batch : in_x ? &only_x : &only_y,
+              n->indices[i]);
+  }
+  for (uint32_t i = out->par; i < n->index_count; i++) {
+    add_index(&out->k, n->indices[i]);
+  }
+  const tir_index_t *last = n->indices[out->par - 1];
+  bool is_x = ends_with(&only_x, last);
+  if (!is_x && !ends_with(&only_y, last)) return false;
+  out->n = is_x ? only_x : only_y;
+  out->m = is_x ? only_y : only_x;
+  out->a = is_x ? y : x; /* fma(x, y, z) has the bits of fma(y, x, z) */
+  out->b = is_x ? x : y;
+  return true;
+}
+
+static double count_of(const product_list_t *l) {
+  double count = 1.0;
+  for (uint32_t i = 0; i < l->count; i++) {
+    count *= tensor_most(l->indices[i]->extent);
+  }
+  return count;
+}
+
+bool group_product_pays(const product_form_t *f) {
+  double n = count_of(&f->n), k = count_of(&f->k);
+  return k >= MIN_DEPTH && n >= MIN_COLUMNS &&
+         n * k * count_of(&f->m) >= MIN_WORK;
+}
+
+bool group_product_is_parallel(const tir_node_t *x, const tir_node_t *y) {
+  uint32_t par = tensor_parallel(x);
+  if (tensor_parallel(y) != par) return false;
+  for (uint32_t i = 0; i < par; i++) {
+    if (x->indices[i]->extent != y->indices[i]->extent) return false;
+  }
+  return true;
+}
+
+/* ---- sides --------------------------------------------------------------- */
+
+typedef struct adoption {
+  td_arena_t *arena;
+  uint32_t count;
+  tir_index_t *from[2 * IX_MAX_RANK];
+  tir_expr_t *to[2 * IX_MAX_RANK];
+} adoption_t;
+
+static bool pair(adoption_t *d, const product_list_t *from,
+                 const product_list_t *to) {
+  if (from->count != to->count) return false;
+  for (uint32_t i = 0; i < from->count; i++) {
+    if (from->indices[i]->extent != to->indices[i]->extent) return false;
+    d->from[d->count] = from->indices[i];
+    d->to[d->count++] = tir_index_ref(d->arena, to->indices[i]);
+  }
+  return true;
+}
+
+static bool pair_all(adoption_t *d, const product_form_t *first,
+                           const product_form_t *f) {
+  if (!pair(d, &f->batch, &first->batch) || !pair(d, &f->m, &first->m) ||
+      !pair(d, &f->k, &first->k)) {
+    return false;
+  }
+  return !group_product_is_parallel(first->node, f->node) ||
+         pair(d, &f->n, &first->n);
+}
+
+tir_expr_t *group_product_adopt(td_arena_t *arena, const product_form_t *first,
+                                const product_form_t *f, tir_expr_t *e) {
+  adoption_t d = {.arena = arena};
+  if (!pair_all(&d, first, f)) return e;
+  return tir_replace_indices(arena, e, d.count, d.from, d.to);
+}
+
+bool group_product_is_side(td_arena_t *scratch, const product_form_t *first,
+                           const product_form_t *f) {
+  const tir_node_t *x = first->node, *y = f->node;
+  adoption_t d = {.arena = scratch};
+  if (x->guard != NULL || y->guard != NULL || x->uses_tf32 != y->uses_tf32 ||
+      x->body->type != y->body->type || !pair_all(&d, first, f)) {
+    return false;
+  }
+  tir_interner_t interner;
+  tir_interner_init(&interner, scratch);
+  tir_expr_t *a =
+      tir_replace_indices(scratch, f->a, d.count, d.from, d.to);
+  return tir_intern(&interner, a) == tir_intern(&interner, first->a);
+}

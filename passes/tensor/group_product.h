@@ -1,0 +1,41 @@
+/* group_product.h: a sum of products as a matrix product, and which of them
+ * may be made side by side.
+ *
+ *   sum over k of a(batch, m, k) * b(batch, k, n)
+ *
+ * n has the last parallel index.  Products whose a, batch, m and k are equal
+ * are sides of one: a kernel brings a once for all. */
+#ifndef TDSL_PASSES_TENSOR_GROUP_PRODUCT_H
+#define TDSL_PASSES_TENSOR_GROUP_PRODUCT_H
+
+#include "ir/expr.h"
+
+typedef struct product_list {
+  uint32_t count;
+  tir_index_t *indices[IX_MAX_RANK];
+} product_list_t;
+
+typedef struct product_form {
+  tir_node_t *node;
+  uint32_t par;              /* parallel indices */
+  tir_expr_t *a, *b;
+  product_list_t batch, m, n, k;
+} product_form_t;
+
+/* False if the node is none, or its factors share their indices otherwise. */
+bool group_product_find_form(td_arena_t *scratch, tir_node_t *node,
+                             product_form_t *out);
+/* Large enough for tiles; smaller ones are nests. */
+bool group_product_pays(const product_form_t *f);
+/* f may be a side of `first`: neither is guarded, and a is the same. */
+bool group_product_is_side(td_arena_t *scratch, const product_form_t *first,
+                           const product_form_t *f);
+/* e, which is of f's node, in the indices of `first`, its side; columns keep
+ * their own unless all parallel extents are equal. */
+tir_expr_t *group_product_adopt(td_arena_t *arena, const product_form_t *first,
+                                const product_form_t *f, tir_expr_t *e);
+/* Equal parallel extents, in order: elements of one are beside those of the
+ * other. */
+bool group_product_is_parallel(const tir_node_t *x, const tir_node_t *y);
+
+#endif

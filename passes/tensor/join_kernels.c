@@ -1,0 +1,502 @@
+/* join_kernels.c: which kernels become one.
+ *
+ * Does: puts neighbours into one group, and moves up what belongs to a group
+ *   further above.
+ * Needs: every node that is to be a kernel has a group (group_kernels).
+ * Guarantees: groups are adjacent in their block; a group is what it was, or
+ *   - products side by side, with the maps that read their elements and the
+ *     updates that only store them (their ends); or
+ *   - maps and row reductions over a shared prefix of parallel indices; or
+ *   - a cascade and the maps that finish it.
+ * Class: bitwise.
+ * Ends because: one pass over the nodes; a node moves up once.
+ * Ledgers: every value that only its group reads stops crossing memory, what
+ *   several products read is read once, and there are fewer launches.
+ *
+ * A node joins the group before it if it reads something of the group, and
+ * reads it with the shared prefix unchanged: then what it needs is complete
+ * within one block iteration.  Scratch of a block is capped, so that it
+ * stays in cache.  A product joins products with an equal operand. */
+#include "passes/tensor/group_kernels.h"
+#include "passes/tensor/price.h"
+#include "passes/tensor/group_product.h"
+#include "passes/tensor/report_edges.h"
+#include "runtime/base/num.h"
+
+enum {
+  SCRATCH_LIMIT = 1024 * 1024, /* half of a core's second cache */
+  GROUP_LIMIT = 24,
+  CASCADE_LIMIT = 64, /* nodes of a cascade and what finishes it */
+  OPERATION_LIMIT = 1500, /* of a kernel: code costs more than linear time */
+  VALUE_LIMIT = 400,      /* values of a kernel: GPUs take 4 KiB of arguments */
+  SIDE_LIMIT = 4,         /* products of a kernel: each has a tile */
+  WINDOW = 48,            /* nodes that are looked at further below */
+};
+
+/* ---- joining ------------------------------------------------------------- */
+
+typedef struct join {
+  td_arena_t *scratch;
+  tir_node_t *const *nodes;
+  uint32_t count;
+  const tir_node_t *reader;
+  uint32_t prefix;
+  bool reads_group, is_refused;
+} join_t;
+
+static const tir_node_t *definer(const join_t *j, const tir_value_t *v) {
+  for (uint32_t k = 0; k < j->count; k++) {
+    if (j->nodes[k]->outs[0] == v) return j->nodes[k];
+  }
+  return NULL;
+}
+
+static void check_load(void *user, tir_expr_t *e) {
+  join_t *j = user;
+  const tir_node_t *def =
+      e->op == TIR_X_LOAD ? definer(j, e->u.value) : NULL;
+  if (def == NULL) return;
+  j->reads_group = true;
+  if (e->arg_count < j->prefix || def->kind == TIR_UPDATE) {
+    j->is_refused = true;
+    return;
+  }
+  for (uint32_t i = 0; i < j->prefix; i++) {
+    if (e->args[i]->op != TIR_X_INDEX ||
+        e->args[i]->u.index != j->reader->indices[i]) {
+      j->is_refused = true;
+    }
+  }
+}
+
+static void check_reads(join_t *j, tir_node_t *reader) {
+  j->reader = reader;
+  for (uint32_t i = 0; i < tir_node_expr_count(reader); i++) {
+    tir_walk(j->scratch, *tir_node_expr(reader, i), check_load, j);
+  }
+}
+
+/* Largest bytes of one block's part of a value; INT64_MAX if unknown. */
+static int64_t scratch_of(const tir_value_t *v, uint32_t prefix) {
+  int64_t bytes = (int64_t)td_dtype_bytes(v->dtype);
+  for (uint32_t d = prefix; d < v->rank; d++) {
+    int64_t lo, hi;
+    if (!ix_interval(v->dims[d], &lo, &hi) ||
+        __builtin_mul_overflow(bytes, hi, &bytes)) {
+      return INT64_MAX;
+    }
+  }
+  return bytes;
+}
+
+static bool group_mentions(const join_t *j, const tir_value_t *v) {
+  for (uint32_t k = 0; k < j->count; k++) {
+    for (uint32_t i = 0; i < tir_node_expr_count(j->nodes[k]); i++) {
+      if (tir_mentions_value(j->scratch, *tir_node_expr(j->nodes[k], i), v)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+/* An update that stores each element once, into what the group does not
+ * read. */
+static bool may_store(const join_t *j, tir_node_t *n) {
+  const tir_value_t *target = n->operands[0];
+  if (n->is_accumulate || !n->is_distinct || n->guard != NULL ||
+      definer(j, target) != NULL || group_mentions(j, target)) {
+    return false;
+  }
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    if (tir_mentions_value(j->scratch, *tir_node_expr(n, i), target)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* FUSE_DONE: may join; else why not. */
+static remark_code_t judge_join(td_arena_t *scratch, tir_node_t **nodes,
+                                uint32_t count, tir_node_t *n) {
+  join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
+  if (n->cascade != 0 || (n->kind == TIR_UPDATE && !may_store(&j, n)) ||
+      (n->kind != TIR_MAP && n->kind != TIR_UPDATE)) {
+    return REMARK_CODE_FUSE_KIND;
+  }
+  if (group_is_contraction(n)) return REMARK_CODE_FUSE_COSTS_MORE;
+  if (count >= GROUP_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
+  nodes[count] = n; /* room was left */
+  j.prefix = group_prefix(nodes, count + 1);
+  /* single numbers need no loops to share */
+  bool is_number = tensor_parallel(nodes[0]) == 0 && tensor_parallel(n) == 0;
+  if (j.prefix == 0 && !is_number) return REMARK_CODE_FUSE_UNSPLITTABLE;
+  check_reads(&j, n);
+  if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
+  int64_t bytes = 0;
+  for (uint32_t k = 0; k < count; k++) {
+    /* a smaller prefix may break what joined before */
+    join_t before = {.scratch = scratch, .nodes = nodes, .count = k,
+                     .prefix = j.prefix};
+    check_reads(&before, nodes[k]);
+    j.is_refused |= before.is_refused;
+    if (nodes[k]->kind == TIR_UPDATE) continue;
+    int64_t part = scratch_of(nodes[k]->outs[0], j.prefix);
+    if (__builtin_add_overflow(bytes, part, &bytes)) bytes = INT64_MAX;
+  }
+  if (j.is_refused) return REMARK_CODE_FUSE_UNSPLITTABLE;
+  return bytes <= SCRATCH_LIMIT ? REMARK_CODE_FUSE_DONE
+                                : REMARK_CODE_FUSE_SHARED_BYTES;
+}
+
+/* ---- products and their ends --------------------------------------------- */
+
+/* A load of the group that is not the element of the reader's own tuple. */
+static void check_element(void *user, tir_expr_t *e) {
+  join_t *j = user;
+  if (e->op != TIR_X_LOAD) return;
+  const tir_node_t *def = definer(j, e->u.value);
+  if (def == NULL) return;
+  j->reads_group = true;
+  j->is_refused |= !group_product_is_parallel(def, j->reader);
+  for (uint32_t i = 0; i < e->arg_count && !j->is_refused; i++) {
+    j->is_refused = e->args[i]->op != TIR_X_INDEX ||
+                    e->args[i]->u.index != j->reader->indices[i];
+  }
+}
+
+/* A map or an update that reads elements of the products at its own
+ * indices. */
+static remark_code_t judge_end(td_arena_t *scratch, tir_node_t **nodes,
+                               uint32_t count, tir_node_t *n) {
+  join_t j = {.scratch = scratch, .nodes = nodes, .count = count,
+              .reader = n};
+  bool is_update = n->kind == TIR_UPDATE;
+  if (n->cascade != 0 || (n->kind != TIR_MAP && !is_update)) {
+    return REMARK_CODE_FUSE_KIND;
+  }
+  if (is_update && !may_store(&j, n)) return REMARK_CODE_FUSE_KIND;
+  if (n->reduce != TIR_REDUCE_NONE) return REMARK_CODE_FUSE_UNSPLITTABLE;
+  if (count >= GROUP_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    tir_walk(scratch, *tir_node_expr(n, i), check_element, &j);
+  }
+  if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
+  return j.is_refused ? REMARK_CODE_FUSE_UNSPLITTABLE : REMARK_CODE_FUSE_DONE;
+}
+
+/* A map over the rows, and more, that finishes what a cascade computed. */
+static remark_code_t judge_finish(td_arena_t *scratch, tir_node_t **nodes,
+                                  uint32_t count, tir_node_t *n) {
+  uint32_t rows = group_cascade_rows(nodes, count);
+  uint32_t places[IX_MAX_RANK];
+  if (n->kind != TIR_MAP || n->cascade != 0) return REMARK_CODE_FUSE_KIND;
+  if (count >= CASCADE_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
+  if (n->reduce != TIR_REDUCE_NONE || tensor_parallel(n) < rows) {
+    return REMARK_CODE_FUSE_UNSPLITTABLE;
+  }
+  join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
+  check_reads(&j, n);
+  if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
+  if (!group_row_places(scratch, nodes, count, n, rows, places)) {
+    return REMARK_CODE_FUSE_UNSPLITTABLE;
+  }
+  int64_t bytes = (int64_t)td_dtype_bytes(n->outs[0]->dtype);
+  for (uint32_t i = 0; i < tensor_parallel(n); i++) {
+    int64_t lo, hi;
+    bool is_row = false;
+    for (uint32_t k = 0; k < rows; k++) is_row |= places[k] == i;
+    if (is_row) continue;
+    if (!ix_interval(n->indices[i]->extent, &lo, &hi) ||
+        __builtin_mul_overflow(bytes, hi, &bytes)) {
+      return REMARK_CODE_FUSE_SHARED_BYTES;
+    }
+  }
+  return bytes <= SCRATCH_LIMIT ? REMARK_CODE_FUSE_DONE
+                                : REMARK_CODE_FUSE_SHARED_BYTES;
+}
+
+/* ---- a group that grows -------------------------------------------------- */
+
+typedef struct group {
+  td_arena_t scratch;
+  bool has_tiles, may_have_sides;
+  tir_node_t *nodes[CASCADE_LIMIT + 1];
+  uint32_t count;
+  size_t size;     /* operations */
+  td_map_t values; /* tir_value_t* -> itself: read or defined */
+  size_t value_count;
+  product_form_t sides[SIDE_LIMIT];
+  uint32_t side_count;
+  bool is_product;
+} group_t;
+
+static size_t operations(td_arena_t *scratch, tir_node_t *n) {
+  size_t size = 0;
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    size += tir_expr_size(scratch, *tir_node_expr(n, i));
+  }
+  return size;
+}
+
+/* Values that a group has not met. */
+typedef struct fresh {
+  const td_map_t *old;
+  td_map_t seen;
+  size_t count;
+} fresh_t;
+
+static void note_value(fresh_t *f, const tir_value_t *value) {
+  uint64_t key = (uint64_t)(uintptr_t)value;
+  if (td_map_get_u64(f->old, key) != NULL ||
+      td_map_get_u64(&f->seen, key) != NULL) {
+    return;
+  }
+  f->count++;
+  td_map_put_u64(&f->seen, key, (void *)(uintptr_t)key);
+}
+
+static void note_values(void *user, tir_expr_t *e) {
+  if (e->op == TIR_X_LOAD) note_value(user, e->u.value);
+}
+
+static void find_fresh(group_t *g, tir_node_t *n, fresh_t *f) {
+  *f = (fresh_t){.old = &g->values};
+  td_map_init(&f->seen, &g->scratch);
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    tir_walk(&g->scratch, *tir_node_expr(n, i), note_values, f);
+  }
+  for (uint32_t i = 0; i < n->out_count; i++) note_value(f, n->outs[i]);
+}
+
+static bool has_room(group_t *g, tir_node_t *n) {
+  fresh_t f;
+  find_fresh(g, n, &f);
+  return g->value_count + f.count <= VALUE_LIMIT &&
+         g->size + operations(&g->scratch, n) <= OPERATION_LIMIT;
+}
+
+static void accept(group_t *g, tir_node_t *n) {
+  fresh_t f;
+  product_form_t form;
+  find_fresh(g, n, &f);
+  g->value_count += f.count;
+  for (size_t i = 0; i < f.seen.length; i++) {
+    uint64_t key = f.seen.entries[i].number;
+    td_map_put_u64(&g->values, key, (void *)(uintptr_t)key);
+  }
+  g->size += operations(&g->scratch, n);
+  if (g->is_product && group_product_find_form(&g->scratch, n, &form)) {
+    g->sides[g->side_count++] = form;
+  }
+  g->nodes[g->count++] = n;
+}
+
+/* The first product is made in tiles, whatever the target. */
+static bool has_tiles(const group_t *g) {
+  return g->has_tiles && g->side_count > 0 &&
+         g->sides[0].node->guard == NULL && group_product_pays(&g->sides[0]);
+}
+
+/* A product beside those that are there. */
+static remark_code_t judge_side(group_t *g, tir_node_t *n) {
+  product_form_t form;
+  join_t j = {.scratch = &g->scratch, .nodes = g->nodes, .count = g->count,
+              .reader = n};
+  check_reads(&j, n);
+  if (j.reads_group) return REMARK_CODE_FUSE_COSTS_MORE;
+  if (!g->may_have_sides || !has_tiles(g) ||
+      !group_product_find_form(&g->scratch, n, &form) ||
+      !group_product_pays(&form) ||
+      !group_product_is_side(&g->scratch, &g->sides[0], &form)) {
+    return REMARK_CODE_FUSE_ORDER;
+  }
+  return g->side_count < SIDE_LIMIT && g->count < GROUP_LIMIT
+             ? REMARK_CODE_FUSE_DONE
+             : REMARK_CODE_FUSE_REGISTERS;
+}
+
+static remark_code_t judge(group_t *g, tir_node_t *n) {
+  if (n->kind == TIR_LOOP || n->kind == TIR_ASSERT) {
+    return REMARK_CODE_FUSE_KIND;
+  }
+  if (!has_room(g, n)) return REMARK_CODE_FUSE_REGISTERS;
+  if (g->nodes[0]->cascade != 0) {
+    return judge_finish(&g->scratch, g->nodes, g->count, n);
+  }
+  if (!g->is_product) {
+    return judge_join(&g->scratch, g->nodes, g->count, n);
+  }
+  if (group_is_contraction(n)) return judge_side(g, n);
+  /* only tiles store elsewhere */
+  if (n->kind == TIR_UPDATE && !has_tiles(g)) return REMARK_CODE_FUSE_KIND;
+  return judge_end(&g->scratch, g->nodes, g->count, n);
+}
+
+/* ---- moving up ----------------------------------------------------------- */
+
+typedef struct passing {
+  const tir_block_t *block;
+  size_t from, to;
+  bool is_held; /* by a value that is made on the way */
+} passing_t;
+
+static void check_held(passing_t *p, const tir_value_t *v) {
+  for (size_t i = p->from; i < p->to && !p->is_held; i++) {
+    const tir_node_t *n = p->block->data[i];
+    for (uint32_t k = 0; k < n->out_count; k++) p->is_held |= n->outs[k] == v;
+  }
+}
+
+static void check_load_held(void *user, tir_expr_t *e) {
+  if (e->op == TIR_X_LOAD) check_held(user, e->u.value);
+}
+
+static bool reads_value(td_arena_t *scratch, const tir_node_t *n,
+                        const tir_value_t *v) {
+  for (uint32_t i = 0; i < n->operand_count; i++) {
+    if (n->operands[i] == v) return true;
+  }
+  if (n->kind == TIR_LOOP) return true; /* its body may */
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    tir_node_t *node = (tir_node_t *)(uintptr_t)n;
+    if (tir_mentions_value(scratch, *tir_node_expr(node, i), v)) return true;
+  }
+  return false;
+}
+
+/* Node `to` needs nothing that is made between, and what it overwrites is
+ * read by nobody there. */
+static bool may_pass(td_arena_t *scratch, const tir_block_t *block,
+                     size_t from, size_t to) {
+  tir_node_t *n = block->data[to];
+  passing_t p = {block, from, to, false};
+  for (uint32_t i = 0; i < n->operand_count; i++) {
+    check_held(&p, n->operands[i]);
+  }
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    tir_walk(scratch, *tir_node_expr(n, i), check_load_held, &p);
+  }
+  for (size_t i = from; i < to && n->kind == TIR_UPDATE && !p.is_held; i++) {
+    p.is_held = reads_value(scratch, block->data[i], n->operands[0]);
+  }
+  return !p.is_held;
+}
+
+/* Brings the next node that belongs to the group to position `at`. */
+static bool bring(group_t *g, tir_block_t *block, size_t at) {
+  for (size_t i = at + 1; i < block->length && i <= at + WINDOW; i++) {
+    tir_node_t *n = block->data[i];
+    if (n->kind == TIR_LOOP || n->kind == TIR_ASSERT) continue;
+    if (judge(g, n) != REMARK_CODE_FUSE_DONE ||
+        !may_pass(&g->scratch, block, at, i)) {
+      continue;
+    }
+    for (size_t k = i; k > at; k--) block->data[k] = block->data[k - 1];
+    block->data[at] = n;
+    return true;
+  }
+  return false;
+}
+
+/* ---- remarks ------------------------------------------------------------- */
+
+typedef struct shared {
+  ix_pool_t *pool;
+  const ix_poly_t *bytes;
+  td_map_t seen;
+} shared_t;
+
+static void add_shared(void *user, tir_expr_t *e) {
+  shared_t *s = user;
+  if (e->op != TIR_X_LOAD || e->u.value->rank == 0) return;
+  uint64_t key = (uint64_t)(uintptr_t)e->u.value;
+  if (td_map_get_u64(&s->seen, key) != NULL) return;
+  td_map_put_u64(&s->seen, key, s);
+  s->bytes = ix_add(s->pool, s->bytes, tensor_bytes(s->pool, e->u.value));
+}
+
+/* What each further side does not read again. */
+static void report_sides(pass_state_t *state, tir_module_t *module,
+                         group_t *g) {
+  if (state->remarks == NULL || g->side_count < 2) return;
+  ix_pool_t *pool = module->pool;
+  shared_t s = {.pool = pool, .bytes = ix_const(pool, 0)};
+  td_map_init(&s.seen, &g->scratch);
+  tir_walk(&g->scratch, g->sides[0].a, add_shared, &s);
+  const ir_target_t *target = tensor_target(state);
+  for (uint32_t i = 1; i < g->side_count; i++) {
+    const tir_node_t *first = g->sides[0].node, *n = g->sides[i].node;
+    remark_t *m = pass_remark(
+        state, "join-kernels", REMARK_CODE_FUSE_DONE, n->loc,
+        "%s is made beside %s, with what both multiply brought once",
+        n->outs[0]->name, first->outs[0]->name);
+    pass_remark_place(m, first->loc);
+    pass_remark_number(m, "bytes_not_loaded", s.bytes);
+    pass_remark_number(m, "ns_of_a_launch_saved",
+                       ix_const(pool, target->launch));
+  }
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+typedef struct joining {
+  pass_state_t *state;
+  tir_module_t *module;
+  tensor_edges_t *edges;
+  uint32_t last; /* group */
+} joining_t;
+
+/* The group that begins at i, its nodes side by side; how many they are. */
+static uint32_t grow(joining_t *j, tir_block_t *block, size_t i) {
+  group_t g = {.count = 0};
+  td_arena_init(&g.scratch, j->state->task);
+  td_map_init(&g.values, &g.scratch);
+  tir_node_t *n = block->data[i];
+  uint32_t was = n->group;
+  g.has_tiles = !j->state->options->plan_serial;
+  g.may_have_sides = false;
+  g.is_product = group_is_contraction(n) && n->cascade == 0;
+  accept(&g, n);
+  while (i + g.count < block->length && g.count < CASCADE_LIMIT &&
+         block->data[i + g.count]->group == was) {
+    accept(&g, block->data[i + g.count]);
+  }
+  j->last++;
+  while (n->kind == TIR_MAP && i + g.count < block->length) {
+    size_t at = i + g.count;
+    tir_node_t *m = block->data[at];
+    remark_code_t code = judge(&g, m);
+    if (code != REMARK_CODE_FUSE_DONE) {
+      if (g.is_product && bring(&g, block, at)) continue;
+      tensor_edges_refuse(j->edges, m, j->last, code);
+      break;
+    }
+    accept(&g, m);
+  }
+  for (uint32_t k = 0; k < g.count; k++) g.nodes[k]->group = j->last;
+  report_sides(j->state, j->module, &g);
+  td_arena_free_all(&g.scratch);
+  return g.count;
+}
+
+static void join_block(joining_t *j, tir_block_t *block) {
+  for (size_t i = 0; i < block->length;) {
+    tir_node_t *n = block->data[i];
+    if (n->kind == TIR_LOOP) join_block(j, &n->body_nodes);
+    i += n->kind == TIR_LOOP || n->kind == TIR_ASSERT ? 1
+                                                      : grow(j, block, i);
+  }
+}
+
+bool pass_join_kernels(pass_state_t *state, tir_module_t *module) {
+  for (uint32_t f = 0; f < module->func_count; f++) {
+    joining_t j = {.state = state, .module = module};
+    j.edges = tensor_edges_create(state, module);
+    join_block(&j, &module->funcs[f]->nodes);
+    tir_renumber(module->funcs[f]);
+    tensor_edges_report(j.edges, module->funcs[f]);
+    tensor_edges_free(j.edges);
+  }
+  return true;
+}
