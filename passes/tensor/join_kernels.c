@@ -455,7 +455,7 @@ static uint32_t grow(joining_t *j, tir_block_t *block, size_t i) {
   tir_node_t *n = block->data[i];
   uint32_t was = n->group;
   g.has_tiles = !j->state->options->plan_serial;
-  g.may_have_sides = false;
+  g.may_have_sides = tensor_target(j->state)->warp == 0;
   g.is_product = group_is_contraction(n) && n->cascade == 0;
   accept(&g, n);
   while (i + g.count < block->length && g.count < CASCADE_LIMIT &&

@@ -5,10 +5,27 @@
 #ifndef TDSL_PASSES_TILE_CONTRACTION_H
 #define TDSL_PASSES_TILE_CONTRACTION_H
 
+#include "passes/tensor/group_product.h"
 #include "passes/tile/flatten.h"
 
-enum { CONTRACTION_NODES = 32 }; /* more than a group has */
+enum {
+  CONTRACTION_NODES = 32, /* more than a group has */
+  CONTRACTION_SIDES = 4,  /* as many products as a group has */
+};
 
+/* One of the products of a kernel (contraction_sides.c). */
+typedef struct product_side {
+  product_form_t form;
+  tir_expr_t *b;            /* over flat indices */
+  const tir_expr_t *packed; /* of b: a load of panels; NULL: packed here */
+  flat_group_t n;
+  uint32_t lead;            /* the first side with the same columns */
+  int64_t nc;               /* columns of a block */
+  kir_expr_t *nb, *nh;      /* of a lead: where they begin, how many */
+  kir_buffer_t *panels, *tile, *acc;
+} product_side_t;
+
+/* b, packed, n, nc, nb, nh, panels and tile are those of the side at work. */
 typedef struct product {
   tile_t *t;
   tir_node_t *node;
@@ -31,6 +48,11 @@ typedef struct product {
   kir_expr_t *ib;           /* of the block: where these mc rows begin */
   kir_expr_t *mh, *nh, *kh; /* how much of each is there; mh: of mc */
   tdsl_dtype_t type;
+  uint32_t side_count, side, lead;
+  product_side_t sides[CONTRACTION_SIDES];
+  int32_t side_of[CONTRACTION_NODES]; /* of a node of the group; -1: none */
+  uint32_t leads[CONTRACTION_NODES];  /* side whose columns a node has */
+  kir_expr_t *sums[CONTRACTION_SIDES]; /* at the indices set */
   /* over flat indices; see contraction_prepare */
   tir_expr_t *guard;
   tir_expr_t *tails[CONTRACTION_NODES];  /* bodies of the maps behind it */
@@ -42,6 +64,19 @@ typedef struct product {
 bool contraction_analyse(product_t *p);
 /* Tile sizes of the target, no larger than what there is. */
 void contraction_choose_sizes(product_t *p);
+/* ---- contraction_sides.c ---- */
+/* Fills the sides of an analysed product; all is over flat indices then. */
+void contraction_find_sides(product_t *p);
+/* Sets the fields of the side at work. */
+void contraction_select(product_t *p, uint32_t side);
+/* An expression of a node of the group, over the product's indices. */
+tir_expr_t *contraction_adopt(product_t *p, uint32_t node, tir_expr_t *e);
+/* Most columns of all sides. */
+int64_t contraction_columns(const product_t *p);
+/* Shares nc columns out to the sides, each a multiple of `unit`. */
+void contraction_share_columns(product_t *p, int64_t unit);
+/* Block loop over pieces of the columns of several sides. */
+kir_block_t *contraction_side_grid(product_t *p, kir_block_t *block);
 /* ---- contraction_ends.c ---- */
 kir_expr_t *contraction_zero(product_t *p);
 /* Most loads of e move along memory with this index. */
@@ -51,7 +86,7 @@ bool contraction_runs_along(product_t *p, tir_expr_t *e,
 kir_block_t *contraction_grid(product_t *p, kir_block_t *block, int64_t rows);
 /* Row mb + ib + i, column nb + j: what the indices are from here on. */
 void contraction_set_place(product_t *p, kir_expr_t *i, kir_expr_t *j);
-/* Calls contraction_finish with plain stores. */
+/* Calls contraction_finish with plain stores. `sum` NULL: p->sums says. */
 void contraction_put(product_t *p, kir_block_t *lanes, kir_expr_t *sum);
 /* Block loops over the batch. */
 kir_block_t *contraction_batch(product_t *p, kir_block_t *block);
@@ -67,7 +102,8 @@ typedef void (*contraction_store_fn)(product_t *p, kir_block_t *block,
                                      void *user);
 /* Fills guard, tails and places. */
 void contraction_prepare(product_t *p);
-/* From a sum to all that is stored, at the indices set. */
+/* From the sums of the lead at work to all that is stored, at the indices
+ * set; `sum` is the only one, or NULL if p->sums has them. */
 void contraction_finish(product_t *p, kir_block_t *block, kir_expr_t *sum,
                         contraction_store_fn store, void *user);
 
@@ -87,7 +123,7 @@ kir_expr_t *contraction_row(product_t *p, kir_expr_t *i, kir_expr_t *k);
 kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
                                kir_expr_t *j);
 /* The load in b of panels as wide as the micro-kernel's columns, or NULL. */
-const tir_expr_t *contraction_find_panels(product_t *p);
+void contraction_find_panels(product_t *p);
 void contraction_copy_a(product_t *p, kir_block_t *block);
 /* Loop in steps of TILE_LANES from 0 to `count`, lanes masked at the end;
  * *out_at is the lane's position. */

@@ -60,8 +60,14 @@ kir_block_t *contraction_grid(product_t *p, kir_block_t *block,
   tile_t *t = p->t;
   block = contraction_batch(p, block);
   if (p->packed == NULL) block = row_blocks(p, block, rows);
-  block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
-                    tile_dim(t, p->n.extent), p->nc, &p->nb);
+  if (p->side_count > 1) {
+    block = contraction_side_grid(p, block);
+  } else {
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
+                      tile_dim(t, p->n.extent), p->nc, &p->nb);
+    p->sides[0].nc = p->nc;
+    p->sides[0].nb = p->nb;
+  }
   return p->packed != NULL ? row_blocks(p, block, rows) : block;
 }
 
@@ -92,37 +98,28 @@ static kir_expr_t *stored(tile_t *t, const tir_value_t *v, kir_expr_t *e) {
   return cast;
 }
 
-/* Epilogue maps have indices of their own, equal to the contraction's. */
-static tir_expr_t *adopt(product_t *p, tir_node_t *n, tir_expr_t *e) {
-  tile_t *t = p->t;
-  tir_expr_t *to[IX_MAX_RANK];
-  for (uint32_t i = 0; i < p->par; i++) {
-    to[i] = tir_index_ref(t->arena, p->node->indices[i]);
-  }
-  return tir_replace_indices(t->arena, e, p->par, n->indices, to);
-}
-
 /* Values of the group are elements while bodies are rewritten, or loads of
  * them would become views of memory; what is stored is memory. */
 void contraction_prepare(product_t *p) {
   tile_t *t = p->t;
   flat_group_t *groups[3] = {&p->m, &p->n, &p->k};
-  TD_CHECK(t->task, t->node_count <= CONTRACTION_NODES, "%u nodes",
-           t->node_count);
   if (p->has_guard) {
     p->guard = flat_rewrite(t, groups, 3, p->node->guard);
   }
   for (uint32_t k = 0; k < t->node_count; k++) {
-    const tir_value_t *out = t->nodes[k]->outs[0];
-    if (!tile_escapes(t, out)) continue;
     tir_node_t *n = t->nodes[k];
+    const tir_value_t *out = n->outs[0];
+    if (!tile_escapes(t, out)) continue;
     tir_expr_t *subs[IX_MAX_RANK];
     for (uint32_t i = 0; i < out->rank; i++) {
       /* the contraction's own indices, which the groups know */
-      subs[i] = n->kind == TIR_UPDATE
-                    ? adopt(p, n, n->subs[i])
-                    : tir_index_ref(t->arena, p->node->indices[i]);
+      subs[i] = contraction_adopt(p, k,
+                                  n->kind == TIR_UPDATE
+                                      ? n->subs[i]
+                                      : tir_index_ref(t->arena,
+                                                      n->indices[i]));
     }
+    groups[1] = &p->sides[p->leads[k]].n;
     p->places[k] =
         flat_rewrite(t, groups, 3, tir_load(t->arena, out, out->rank, subs));
   }
@@ -130,8 +127,10 @@ void contraction_prepare(product_t *p) {
     tile_set_element(t, t->nodes[k]->outs[0], contraction_zero(p));
   }
   for (uint32_t k = 1; k < t->node_count; k++) {
-    tir_node_t *n = t->nodes[k];
-    p->tails[k] = flat_rewrite(t, groups, 3, adopt(p, n, n->body));
+    if (p->side_of[k] >= 0) continue;
+    groups[1] = &p->sides[p->leads[k]].n;
+    p->tails[k] = flat_rewrite(t, groups, 3,
+                               contraction_adopt(p, k, t->nodes[k]->body));
   }
 }
 
@@ -151,15 +150,17 @@ static void store_escaping(product_t *p, kir_block_t *block, uint32_t k,
 void contraction_finish(product_t *p, kir_block_t *block, kir_expr_t *sum,
                         contraction_store_fn store, void *user) {
   tile_t *t = p->t;
-  kir_expr_t *v = sum;
+  if (sum != NULL) p->sums[p->lead] = sum;
   if (p->guard != NULL) {
-    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
-               (kir_expr_t *[]){tile_expr(t, p->guard), v,
-                                contraction_zero(p)});
+    p->sums[0] = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
+                        (kir_expr_t *[]){tile_expr(t, p->guard), p->sums[0],
+                                         contraction_zero(p)});
   }
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_value_t *out = t->nodes[k]->outs[0];
-    if (k > 0) v = tile_expr(t, p->tails[k]);
+    if (p->leads[k] != p->lead) continue;
+    kir_expr_t *v = p->side_of[k] >= 0 ? p->sums[p->side_of[k]]
+                                       : tile_expr(t, p->tails[k]);
     /* memory may be that of an operand, which later maps must not read */
     bool is_read_again = p->places[k] != NULL && k + 1 < t->node_count;
     if (is_read_again) v = tile_name(t, block, out->name, v);

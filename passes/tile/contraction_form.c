@@ -233,14 +233,33 @@ static void choose_block(product_t *p, int64_t m, int64_t n, int64_t k) {
   }
 }
 
+/* Sides whose columns come as panels. */
+static uint32_t count_packed(const product_t *p) {
+  uint32_t count = 0;
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    count += p->sides[s].packed != NULL;
+  }
+  return count;
+}
+
+static bool all_turn(product_t *p) {
+  bool all = true;
+  for (uint32_t s = 0; s < p->side_count && all; s++) {
+    contraction_select(p, s);
+    all = contraction_turns(p);
+  }
+  contraction_select(p, 0);
+  return all;
+}
+
 /* A few rows, weights along the depth: registers hold a square of weights
  * and all sums. */
 static bool suits_thin(product_t *p, int64_t m, int64_t n, int64_t k) {
   int64_t size = contraction_turn_lanes(p), rows;
   int64_t left = p->t->target->registers - size - 2;
-  return p->packed == NULL && ix_is_const(p->m.extent, &rows) && rows == m &&
-         m > 0 && m <= left &&
-         n >= size && k >= size && contraction_turns(p);
+  return count_packed(p) == 0 && ix_is_const(p->m.extent, &rows) &&
+         rows == m && m > 0 && m <= left && n >= size && k >= size &&
+         all_turn(p);
 }
 
 /* An element of memory as it is, neighbours along this index. */
@@ -262,14 +281,14 @@ static void find_near(product_t *p) {
   if (!ix_is_const(p->k.extent, &k)) return;
   bool is_spread = k <= NEAR_DEPTH || (k <= p->kc && k % NEAR_PITCH != 0);
   p->a_lies = is_spread && is_plain(p, p->a, &p->k);
-  if (p->packed != NULL) return;
+  if (p->packed != NULL || p->side_count > 1) return;
   p->b_lies = ix_is_const(p->n.extent, &n) && is_plain(p, p->b, &p->n) &&
               n % (p->nr / 2) == 0 && !__builtin_mul_overflow(n, k, &bytes) &&
               bytes <= NEAR_BYTES / (p->type == TDSL_DTYPE_F64 ? 8 : 4);
 }
 
 /* Tile sizes of the target, no larger than what there is. */
-void contraction_choose_sizes(product_t *p) {
+static void choose_sizes(product_t *p) {
   const ir_target_t *target = p->t->target;
   bool is_wide = p->type == TDSL_DTYPE_F64;
   p->mr = target->mr;
@@ -278,7 +297,7 @@ void contraction_choose_sizes(product_t *p) {
   p->nc = target->nc;
   p->kc = is_wide ? target->kc / 2 : target->kc;
   int64_t m = contraction_upper(p->m.extent), rows;
-  int64_t n = contraction_upper(p->n.extent);
+  int64_t n = contraction_columns(p);
   int64_t k = contraction_upper(p->k.extent);
   if (suits_thin(p, m, n, k)) {
     p->is_thin = true;
@@ -319,7 +338,7 @@ void contraction_choose_sizes(product_t *p) {
     return;
   }
   if (p->nc > n) p->nc = round_up(n, p->nr);
-  if (p->packed == NULL) {
+  if (count_packed(p) < p->side_count) {
     choose_block(p, m, n, k);
     return;
   }
@@ -330,4 +349,10 @@ void contraction_choose_sizes(product_t *p) {
          pieces * ((n + p->nc - 1) / p->nc) < 2 * MOST_BLOCKS) {
     p->nc = round_up(p->nc / 2, p->nr);
   }
+}
+
+void contraction_choose_sizes(product_t *p) {
+  choose_sizes(p);
+  contraction_share_columns(
+      p, p->is_thin ? contraction_turn_lanes(p) : p->nr);
 }

@@ -193,11 +193,14 @@ static void find_panels(void *user, tir_expr_t *e) {
   if (e->op == TIR_X_LOAD && e->u.value->panel == f->nr) f->found = e;
 }
 
-const tir_expr_t *contraction_find_panels(product_t *p) {
+void contraction_find_panels(product_t *p) {
   int64_t nr = p->t->target->nr;
-  finder_t f = {p->type == TDSL_DTYPE_F64 ? nr / 2 : nr, NULL};
-  tir_walk(p->t->arena, p->b, find_panels, &f);
-  return f.found;
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    finder_t f = {p->type == TDSL_DTYPE_F64 ? nr / 2 : nr, NULL};
+    tir_walk(p->t->arena, p->sides[s].b, find_panels, &f);
+    p->sides[s].packed = f.found;
+  }
+  contraction_select(p, 0);
 }
 
 kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,

@@ -83,31 +83,53 @@ static void put_rows(thin_t *s, kir_block_t *block, kir_expr_t *column) {
     td_vec_last(&td_vec_last(block)->body)->mask = tile_less(t, n, p->nh);
   }
   contraction_set_place(p, i, n);
-  contraction_put(p, lanes,
-                  kir_load(t->arena, s->acc, 2, (kir_expr_t *[]){i, j}));
+  for (uint32_t k = 0; k < p->side_count; k++) {
+    if (p->sides[k].lead != p->lead) continue;
+    p->sums[k] = kir_load(t->arena, p->sides[k].acc, 2,
+                          (kir_expr_t *[]){i, j});
+  }
+  contraction_put(p, lanes, NULL);
+}
+
+/* The columns of one lead: those of each of its sides, a few at a time. */
+static void build_lead(thin_t *s, kir_block_t *block, uint32_t lead) {
+  product_t *p = s->p;
+  tile_t *t = p->t;
+  ix_pool_t *pool = t->module->pool;
+  product_side_t *of = &p->sides[lead];
+  if (of->nh == NULL) {
+    of->nh = contraction_name(
+        p, block, "nh",
+        contraction_part(p, of->nb, of->n.extent, of->nc));
+  }
+  kir_expr_t *column, *i, *j;
+  kir_block_t *columns = tile_loop(t, block, KIR_LOOP_SERIAL, "j",
+                                   tile_int(t, 0), of->nh, s->size, &column);
+  const ix_poly_t *acc_dims[2] = {ix_const(pool, s->rows),
+                                  ix_const(pool, s->size)};
+  const ix_poly_t *square[2] = {ix_const(pool, s->size),
+                                ix_const(pool, s->size)};
+  for (uint32_t k = lead; k < p->side_count; k++) {
+    if (p->sides[k].lead != lead) continue;
+    contraction_select(p, k);
+    s->acc = tile_alloc(t, columns, "acc", p->type, KIR_REGISTER, 2,
+                        acc_dims);
+    s->turned =
+        tile_alloc(t, columns, "turned", p->type, KIR_REGISTER, 2, square);
+    p->sides[k].acc = s->acc;
+    kir_block_t *lanes = each_row(s, columns, &i, &j);
+    tile_store(t, lanes, s->acc, 2, (kir_expr_t *[]){i, j},
+               contraction_zero(p));
+    all_depths(s, columns, column);
+  }
+  put_rows(s, columns, column);
 }
 
 void contraction_build_thin(product_t *p) {
-  tile_t *t = p->t;
-  ix_pool_t *pool = t->module->pool;
   thin_t s = {.p = p, .rows = p->mc, .size = contraction_turn_lanes(p)};
-  kir_block_t *block = contraction_grid(p, &t->kernel->body, p->bm);
-  p->ib = p->kb = tile_int(t, 0);
-  p->nh = contraction_name(p, block, "nh",
-                           contraction_part(p, p->nb, p->n.extent, p->nc));
-  kir_expr_t *column, *i, *j;
-  kir_block_t *columns = tile_loop(t, block, KIR_LOOP_SERIAL, "j",
-                                   tile_int(t, 0), p->nh, s.size, &column);
-  const ix_poly_t *acc_dims[2] = {ix_const(pool, s.rows),
-                                  ix_const(pool, s.size)};
-  const ix_poly_t *square[2] = {ix_const(pool, s.size),
-                                ix_const(pool, s.size)};
-  s.acc = tile_alloc(t, columns, "acc", p->type, KIR_REGISTER, 2, acc_dims);
-  s.turned =
-      tile_alloc(t, columns, "turned", p->type, KIR_REGISTER, 2, square);
-  kir_block_t *lanes = each_row(&s, columns, &i, &j);
-  tile_store(t, lanes, s.acc, 2, (kir_expr_t *[]){i, j},
-             contraction_zero(p));
-  all_depths(&s, columns, column);
-  put_rows(&s, columns, column);
+  kir_block_t *block = contraction_grid(p, &p->t->kernel->body, p->bm);
+  p->ib = p->kb = tile_int(p->t, 0);
+  for (uint32_t k = 0; k < p->side_count; k++) {
+    if (p->sides[k].lead == k) build_lead(&s, block, k);
+  }
 }

@@ -198,8 +198,8 @@ static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
 
 /* ---- the epilogue ------------------------------------------------------- */
 
-/* Over mh rows and `count` columns from `base` on; `sum` NULL: from the
- * tile. */
+/* Over mh rows of the lead at work and `count` columns from `base` on; `sum`
+ * NULL: from the tiles. */
 static void epilogue(product_t *p, kir_block_t *block, kir_expr_t *base,
                      kir_expr_t *count, kir_expr_t *sum) {
   tile_t *t = p->t;
@@ -208,12 +208,23 @@ static void epilogue(product_t *p, kir_block_t *block, kir_expr_t *base,
                                 tile_int(t, 0), p->mh, 1, &i);
   kir_block_t *lanes = contraction_lane_steps(t, rows, "j", count, &j);
   contraction_set_place(p, i, kir_add(t->arena, base, j));
-  if (sum == NULL) {
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    if (p->sides[s].lead != p->lead) continue;
     kir_expr_t *at[2] = {tile_row(p, i), tile_column(p, base, j)};
-    sum = kir_load(t->arena, p->tile, 2, at);
-    sum->is_safe = true; /* scratch is as wide as the lanes */
+    p->sums[s] = sum;
+    if (sum != NULL) continue;
+    p->sums[s] = kir_load(t->arena, p->sides[s].tile, 2, at);
+    p->sums[s]->is_safe = true; /* scratch is as wide as the lanes */
   }
-  contraction_put(p, lanes, sum);
+  contraction_put(p, lanes, NULL);
+}
+
+static void finish_all(product_t *p, kir_block_t *block, kir_expr_t *sum) {
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    if (p->sides[s].lead != s) continue;
+    contraction_select(p, s);
+    epilogue(p, block, tile_int(p->t, 0), p->nh, sum);
+  }
 }
 
 /* The sums of one panel, while they are in the first cache. */
@@ -261,35 +272,42 @@ static void clear_if_empty(product_t *p, kir_block_t *block, kir_expr_t *bh) {
   kir_stmt_t *empty = tile_push(t, block, tile_if(t, none));
   p->ib = tile_int(t, 0);
   p->mh = bh;
-  epilogue(p, &empty->body, tile_int(t, 0), p->nh, contraction_zero(p));
+  finish_all(p, &empty->body, contraction_zero(p));
 }
 
+/* Panels and sums of each side, rows for all of them. */
 static void alloc_scratch(product_t *p, kir_block_t *block) {
   tile_t *t = p->t;
   ix_pool_t *pool = t->module->pool;
-  const ix_poly_t *panel_dims[3] = {ix_const(pool, p->nc / p->nr),
-                                    ix_const(pool, p->kc + 1),
-                                    ix_const(pool, p->nr)};
   /* rows an odd number of lines apart, so that equal columns of several rows
    * do not compete for one cache set */
   int64_t lines = p->kc / TILE_LANES;
   const ix_poly_t *row_dims[2] = {
       ix_const(pool, p->mc),
       ix_const(pool, (lines + 1 - lines % 2) * TILE_LANES)};
-  /* the epilogue's lanes may reach past the last column */
   int64_t rows = p->is_shallow ? p->mc : p->bm;
-  int64_t columns = (p->is_narrow ? p->nr : p->nc) + TILE_LANES;
-  const ix_poly_t *tile_dims[2] = {ix_const(pool, rows),
-                                   ix_const(pool, columns)};
-  if (p->packed == NULL && !p->b_lies) {
-    p->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
-                           panel_dims);
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    product_side_t *side = &p->sides[s];
+    int64_t nc = p->sides[side->lead].nc;
+    const ix_poly_t *panel_dims[3] = {ix_const(pool, nc / p->nr),
+                                      ix_const(pool, p->kc + 1),
+                                      ix_const(pool, p->nr)};
+    if (side->packed == NULL && !p->b_lies) {
+      side->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
+                                panel_dims);
+    }
+    if (s == 0 && !p->a_lies) {
+      p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
+    }
+    if (p->is_direct && p->is_shallow) continue;
+    /* the epilogue's lanes may reach past the last column */
+    int64_t columns = (p->is_narrow ? p->nr : nc) + TILE_LANES;
+    const ix_poly_t *tile_dims[2] = {ix_const(pool, rows),
+                                     ix_const(pool, columns)};
+    side->tile = tile_alloc(t, block, "tile", p->type, KIR_LOCAL, 2,
+                            tile_dims);
   }
-  if (!p->a_lies) {
-    p->rows = tile_alloc(t, block, "rows", p->type, KIR_LOCAL, 2, row_dims);
-  }
-  if (p->is_direct && p->is_shallow) return;
-  p->tile = tile_alloc(t, block, "tile", p->type, KIR_LOCAL, 2, tile_dims);
+  contraction_select(p, 0);
 }
 
 /* What is there of `size` from one of its multiples on. */
@@ -304,8 +322,17 @@ static kir_expr_t *part_of(product_t *p, kir_block_t *block, const char *name,
                           contraction_part(p, from, extent, size));
 }
 
-static void one_panel(product_t *p, kir_block_t *block, kir_expr_t *panel) {
-  sweep_rows(p, block, panel);
+/* One panel of all sides of a lead, then what follows if their sums are
+ * complete and near. */
+static void one_panel(product_t *p, kir_block_t *block, uint32_t lead,
+                      kir_expr_t *panel) {
+  for (uint32_t s = lead; s < p->side_count; s++) {
+    if (p->sides[s].lead != lead) continue;
+    contraction_select(p, s);
+    /* which a panel does not depend on */
+    tile_set_index(p->t, p->n.flat, p->nb);
+    sweep_rows(p, block, panel);
+  }
   if (p->is_narrow) finish_panel(p, block, panel);
 }
 
@@ -316,16 +343,51 @@ static bool has_half(const product_t *p) {
          n % p->nr <= p->nr / 2;
 }
 
-static void half_panel(product_t *p, kir_block_t *block, kir_expr_t *panel) {
+static void half_panel(product_t *p, kir_block_t *block, uint32_t lead,
+                       kir_expr_t *panel) {
   tile_t *t = p->t;
   int64_t n;
-  if (!ix_is_const(p->n.extent, &n) || n > p->nc) {
+  if (!ix_is_const(p->n.extent, &n) || n > p->nc || p->side_count > 1) {
     kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
     block = &tile_push(t, block, tile_if(t, tile_less(t, base, p->nh)))->body;
   }
   p->width = p->nr / 2;
-  one_panel(p, block, panel);
+  one_panel(p, block, lead, panel);
   p->width = p->nr;
+}
+
+/* How many columns of each lead are there, where its grid has not said. */
+static void count_columns(product_t *p, kir_block_t *block) {
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    product_side_t *side = &p->sides[s];
+    if (side->lead != s || side->nh != NULL) continue;
+    side->nh = part_of(p, block, "nh", side->nb, side->n.extent, side->nc);
+  }
+  contraction_select(p, 0);
+}
+
+/* Of the side at work, a half not counted. */
+static kir_expr_t *panels_of(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  int64_t over = has_half(p) ? 0 : p->nr - 1;
+  if (p->nh->op == KIR_X_CONST) {
+    return tile_int(t, (p->nh->u.i64 + over) / p->nr);
+  }
+  kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, over));
+  return contraction_name(p, block, "np",
+                          tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up,
+                                   tile_int(t, p->nr)));
+}
+
+static void sweep_lead(product_t *p, kir_block_t *rows, uint32_t lead,
+                       kir_expr_t *count) {
+  tile_t *t = p->t;
+  kir_expr_t *panel;
+  kir_block_t *panels = tile_loop(t, rows, KIR_LOOP_SERIAL, "p",
+                                  tile_int(t, 0), count, 1, &panel);
+  contraction_select(p, lead);
+  one_panel(p, panels, lead, panel);
+  if (has_half(p)) half_panel(p, rows, lead, count);
 }
 
 static void build(product_t *p) {
@@ -333,56 +395,72 @@ static void build(product_t *p) {
   kir_block_t *block = contraction_grid(p, &t->kernel->body, p->bm);
   alloc_scratch(p, block);
   kir_expr_t *bh = part_of(p, block, "bh", p->mb, p->m.extent, p->bm);
-  p->nh = part_of(p, block, "nh", p->nb, p->n.extent, p->nc);
-  int64_t over = has_half(p) ? 0 : p->nr - 1;
-  kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, over));
-  kir_expr_t *panel_count =
-      p->nh->op == KIR_X_CONST
-          ? tile_int(t, (p->nh->u.i64 + over) / p->nr)
-          : contraction_name(p, block, "np",
-                             tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up,
-                                      tile_int(t, p->nr)));
+  kir_expr_t *panel_count[CONTRACTION_SIDES];
+  count_columns(p, block);
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    if (p->sides[s].lead != s) continue;
+    contraction_select(p, s);
+    panel_count[s] = panels_of(p, block);
+  }
   clear_if_empty(p, block, bh);
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "kb",
                                  tile_int(t, 0), tile_dim(t, p->k.extent),
                                  p->kc, &p->kb);
   p->kh = part_of(p, depth, "kh", p->kb, p->k.extent, p->kc);
-  if (p->packed == NULL && !p->b_lies) contraction_pack_b(p, depth);
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    contraction_select(p, s);
+    if (p->packed == NULL && !p->b_lies) contraction_pack_b(p, depth);
+  }
   kir_block_t *rows = each_rows(p, depth, bh);
   if (!p->a_lies) contraction_copy_a(p, rows);
-  kir_expr_t *panel;
-  kir_block_t *panels = tile_loop(t, rows, KIR_LOOP_SERIAL, "p",
-                                  tile_int(t, 0), panel_count, 1, &panel);
-  one_panel(p, panels, panel);
-  if (has_half(p)) half_panel(p, rows, panel_count);
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    if (p->sides[s].lead == s) sweep_lead(p, rows, s, panel_count[s]);
+  }
   if (p->is_direct || p->is_narrow) return;
   if (!p->is_shallow) {
     rows = &tile_push(t, rows, tile_if(t, is_last(p)))->body;
   }
-  epilogue(p, rows, tile_int(t, 0), p->nh, NULL);
+  finish_all(p, rows, NULL);
+}
+
+static const char *columns_text(const product_t *p) {
+  const char *text = ix_text(p->t->arena, p->sides[0].n.extent);
+  for (uint32_t s = 1; s < p->side_count; s++) {
+    text = td_arena_printf(p->t->arena, "%s and %s", text,
+                           ix_text(p->t->arena, p->sides[s].n.extent));
+  }
+  return text;
 }
 
 static void describe(product_t *p) {
   tile_t *t = p->t;
   tile_note(t, "matrix product with what follows it: %s", tile_describe(t));
+  int64_t nc = 0;
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    nc += p->sides[p->sides[s].lead].nc;
+  }
   tile_note(t, "rows %s, columns %s, depth %s",
-            ix_text(t->arena, p->m.extent), ix_text(t->arena, p->n.extent),
+            ix_text(t->arena, p->m.extent), columns_text(p),
             ix_text(t->arena, p->k.extent));
+  if (p->side_count > 1) {
+    tile_note(t, "%u products side by side: rows are brought once for all",
+              p->side_count);
+  }
   if (p->is_thin) {
     tile_note(t,
               "few rows: a block makes %lld columns, %lld at a time; squares "
               "of weights are turned in registers and never stored",
-              (long long)p->nc, (long long)contraction_turn_lanes(p));
+              (long long)nc, (long long)contraction_turn_lanes(p));
   } else {
     tile_note(t,
               "a block makes %lld x %lld, %lld rows and %lld of the depth at "
               "a time; %lld x %lld stay in registers (row of %s, or all "
               "there is)",
-              (long long)p->bm, (long long)p->nc, (long long)p->mc,
+              (long long)p->bm, (long long)nc, (long long)p->mc,
               (long long)p->kc, (long long)p->mr, (long long)p->nr,
               t->target->name);
   }
-  if (p->packed != NULL) {
+  if (p->sides[0].packed != NULL) {
     tile_note(t, "weights come as panels, in the order of use");
   }
   if (p->a_lies || p->b_lies) {
@@ -414,18 +492,13 @@ bool tile_lower_contraction(tile_t *t) {
   if (!contraction_analyse(&p)) return false;
   bool is_simt = t->target->warp > 0;
   p.is_direct = can_be_direct(&p);
-  flat_finish(t, &p.m, "m");
-  flat_finish(t, &p.n, "n");
-  flat_finish(t, &p.k, "k");
-  flat_group_t *groups[3] = {&p.m, &p.n, &p.k};
-  p.a = flat_rewrite(t, groups, 3, p.a);
-  p.b = flat_rewrite(t, groups, 3, p.b);
+  contraction_find_sides(&p);
   contraction_prepare(&p);
   if (is_simt) {
     contraction_build_simt(&p);
     return true;
   }
-  p.packed = contraction_find_panels(&p);
+  contraction_find_panels(&p);
   contraction_choose_sizes(&p);
   p.width = p.nr;
   describe(&p);

@@ -409,6 +409,35 @@ def update_ends():
             tol={"old": [1e-5, 1e-5], "new": [1e-5, 1e-5]})
 
 
+def sides():
+    for b, t in ((1, 1), (2, 7), (1, 37), (0, 3)):
+        name = "%d_%d" % (b, t)
+        x = drawn(70, "f32", b, t, 20)
+        yield Case("sides", "qkv", {
+            "x": x, "n": drawn(71, "f32", 20),
+            "wq": drawn(72, "bf16", 6, 4, 20),
+            "wk": drawn(73, "f16", 2, 4, 20),
+            "wv": drawn(74, "f32", 2, 4, 20), "bq": drawn(75, "f32", 6, 4),
+            "cache": drawn(76, "bf16", b, 256, 2, 4)}, name=name,
+            tol={"q": [1e-5, 1e-5], "k": [1e-2, 1e-2],
+                 "cache": [1e-2, 1e-2]})
+        yield Case("sides", "deep", {
+            "x": drawn(77, "f32", b, t, 280), "u": drawn(78, "f32", b, 17, 280),
+            "v": drawn(79, "f32", b, 17, 280)}, name=name)
+        x = drawn(80, "f32", t, 20)
+        yield Case("sides", "gated", {
+            "x": x, "wg": drawn(81, "f32", 40, 20),
+            "wu": drawn(82, "f32", 40, 20)}, name=name)
+        yield Case("sides", "five", {
+            "x": x, "a": drawn(83, "f32", 20, 33),
+            "b": drawn(84, "f32", 20, 16), "c": drawn(85, "f32", 20, 50),
+            "e": drawn(86, "f32", 20, 33),
+            "f": drawn(87, "f32", 20, 20)}, name=name)
+    yield Case("sides", "thin", {
+        "x": drawn(88, "f32", 2, 64), "wq": drawn(89, "f32", 48, 64),
+        "wk": drawn(90, "f32", 40, 64), "wg": drawn(91, "f32", 48, 64)})
+
+
 # --- loops and routing ----------------------------------------------------
 def loops():
     tol = {"a": [1e-5, 1e-5], "b": [1e-5, 1e-5], "g": [1e-5, 1e-5]}
@@ -445,6 +474,6 @@ def cases():
     for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
-                 columns, product_ends, update_ends):
+                 columns, product_ends, update_ends, sides):
         out += list(make())
     return out
