@@ -267,6 +267,22 @@ static void add_loop(builder_t *b, const tir_node_t *n) {
   b->steps.data[head].other = (uint32_t)b->steps.length - 1;
 }
 
+/* What updates of the kernel that begins at `first` start from. */
+static void add_update_copies(builder_t *b, const tir_block_t *block,
+                              size_t first) {
+  uint32_t group = block->data[first]->group;
+  for (size_t i = first;
+       i < block->length && block->data[i]->group == group; i++) {
+    const tir_node_t *n = block->data[i];
+    const mem_copy_t *copy =
+        td_map_get_u64(&b->layout->update_copy, key_of(n));
+    if (copy == NULL || copy->to == copy->from) continue;
+    mem_copies_t one = {0};
+    td_vec_push(b->arena, &one, *copy);
+    add_copies(b, &one, n->loc);
+  }
+}
+
 static void add_block(builder_t *b, const tir_block_t *block) {
   for (size_t i = 0; i < block->length; i++) {
     const tir_node_t *n = block->data[i];
@@ -275,13 +291,7 @@ static void add_block(builder_t *b, const tir_block_t *block) {
     } else if (n->kind == TIR_ASSERT) {
       add_assert(b, n);
     } else if (i == 0 || block->data[i - 1]->group != n->group) {
-      const mem_copy_t *copy =
-          td_map_get_u64(&b->layout->update_copy, key_of(n));
-      if (copy != NULL && copy->to != copy->from) {
-        mem_copies_t one = {0};
-        td_vec_push(b->arena, &one, *copy);
-        add_copies(b, &one, n->loc);
-      }
+      add_update_copies(b, block, i);
       add_launch(b, n);
     }
   }
@@ -347,24 +357,17 @@ static void note_lives(builder_t *b) {
 
 /* ---- kernels ------------------------------------------------------------ */
 
-static const tir_node_t *find_update(const tir_block_t *block,
-                                     uint32_t group) {
-  for (size_t i = 0; i < block->length; i++) {
-    const tir_node_t *n = block->data[i];
-    const tir_node_t *found = NULL;
-    if (n->kind == TIR_UPDATE && n->group == group) found = n;
-    if (n->kind == TIR_LOOP) found = find_update(&n->body_nodes, group);
-    if (found != NULL) return found;
-  }
-  return NULL;
-}
-
 /* An update leaves elements as they are, so that what was there before
  * counts as read, whether or not the kernel loads it. */
-static void note_kept(const cg_kernel_t *k, plan_kernel_t *out) {
-  const tir_node_t *n = find_update(&k->func->nodes, k->group);
-  for (uint32_t i = 0; n != NULL && i < out->buffer_count; i++) {
-    if (k->param_values[i] == n->outs[0]) out->is_read[i] = true;
+static void note_kept(const cg_kernel_t *k, const tir_block_t *block,
+                      plan_kernel_t *out) {
+  for (size_t b = 0; b < block->length; b++) {
+    const tir_node_t *n = block->data[b];
+    if (n->kind == TIR_LOOP) note_kept(k, &n->body_nodes, out);
+    if (n->kind != TIR_UPDATE || n->group != k->group) continue;
+    for (uint32_t i = 0; i < out->buffer_count; i++) {
+      if (k->param_values[i] == n->outs[0]) out->is_read[i] = true;
+    }
   }
 }
 
@@ -457,7 +460,7 @@ static void add_kernels(builder_t *b) {
         written = plan_join(b->arena, PLAN_X_ADD, written, bytes);
       }
     }
-    note_kept(&in->kernels[k], out);
+    note_kept(&in->kernels[k], &in->kernels[k].func->nodes, out);
     out->ledger.read_bytes = read;
     out->ledger.written_bytes = written;
     sum_flops(b, &in->kernels[k].func->nodes, in->kernels[k].group, &dims,

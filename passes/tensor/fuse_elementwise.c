@@ -405,8 +405,8 @@ static void report(const reading_t *r, const producer_t *p) {
   ix_pool_t *pool = r->f->module->pool;
   pass_remark_number(m, "bytes_not_loaded", tensor_bytes(pool, v));
   if (!p->is_priced) return;
-  pass_remark_number(m, "ns", ix_const(pool, p->moved_ns));
-  pass_remark_number(m, "ns_if_stored", ix_const(pool, p->stored_ns));
+  pass_remark_number(m, "price_ns", ix_const(pool, p->moved_ns));
+  pass_remark_number(m, "price_ns_if_stored", ix_const(pool, p->stored_ns));
 }
 
 static tir_expr_t *replace_load(void *user, tir_expr_t *e) {

@@ -298,6 +298,25 @@ static bool has_tiles(const group_t *g) {
          g->sides[0].node->guard == NULL && group_product_pays(&g->sides[0]);
 }
 
+static bool has_known_columns(const product_form_t *f) {
+  int64_t n;
+  for (uint32_t i = 0; i < f->n.count; i++) {
+    if (!ix_is_const(f->n.indices[i]->extent, &n) || n <= 0) return false;
+  }
+  return true;
+}
+
+/* Columns of sides are cut into equally many pieces: they are all equal, or
+ * all are known now. */
+static bool may_share_grid(const group_t *g, const product_form_t *f) {
+  bool are_equal = true, are_known = has_known_columns(f);
+  for (uint32_t i = 0; i < g->side_count; i++) {
+    are_equal &= group_product_is_parallel(g->sides[i].node, f->node);
+    are_known &= has_known_columns(&g->sides[i]);
+  }
+  return are_equal || are_known;
+}
+
 /* A product beside those that are there. */
 static remark_code_t judge_side(group_t *g, tir_node_t *n) {
   product_form_t form;
@@ -308,7 +327,8 @@ static remark_code_t judge_side(group_t *g, tir_node_t *n) {
   if (!g->may_have_sides || !has_tiles(g) ||
       !group_product_find_form(&g->scratch, n, &form) ||
       !group_product_pays(&form) ||
-      !group_product_is_side(&g->scratch, &g->sides[0], &form)) {
+      !group_product_is_side(&g->scratch, &g->sides[0], &form) ||
+      !may_share_grid(g, &form)) {
     return REMARK_CODE_FUSE_ORDER;
   }
   return g->side_count < SIDE_LIMIT && g->count < GROUP_LIMIT
@@ -433,8 +453,18 @@ static void report_sides(pass_state_t *state, tir_module_t *module,
         n->outs[0]->name, first->outs[0]->name);
     pass_remark_place(m, first->loc);
     pass_remark_number(m, "bytes_not_loaded", s.bytes);
-    pass_remark_number(m, "ns_of_a_launch_saved",
-                       ix_const(pool, target->launch));
+    tensor_price_t apart = {0}, shared = {0}, beside;
+    tensor_price_node(&g->scratch, g->sides[0].node, &apart);
+    tensor_price_node(&g->scratch, g->sides[i].node, &apart);
+    tensor_price_loads(&g->scratch, g->sides[0].a,
+                       tensor_tuples(first), &shared);
+    shared.launches = 1;
+    beside = apart;
+    tensor_price_add(&beside, &shared, -1.0);
+    pass_remark_number(m, "price_ns",
+                       ix_const(pool, tensor_price_ns(target, &beside)));
+    pass_remark_number(m, "price_ns_apart",
+                       ix_const(pool, tensor_price_ns(target, &apart)));
   }
 }
 

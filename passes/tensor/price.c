@@ -69,6 +69,22 @@ void tensor_price_loads(td_arena_t *scratch, tir_expr_t *e, double count,
   tir_walk(scratch, e, price_load, &p);
 }
 
+void tensor_price_node(td_arena_t *scratch, tir_node_t *n,
+                       tensor_price_t *price) {
+  double tuples = tensor_tuples(n);
+  for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+    tir_expr_t *e = *tir_node_expr(n, i);
+    tensor_price_body(scratch, e, tuples, price);
+    tensor_price_loads(scratch, e, tuples, price);
+  }
+  if (n->reduce != TIR_REDUCE_NONE) price->flops += tuples;
+  for (uint32_t i = 0; i < n->out_count; i++) {
+    const tir_value_t *v = n->outs[i];
+    price->bytes += tensor_elements(v) * (double)td_dtype_bytes(v->dtype);
+  }
+  price->launches += 1;
+}
+
 /* ---- sums ---------------------------------------------------------------- */
 
 void tensor_price_add(tensor_price_t *to, const tensor_price_t *from,

@@ -31,6 +31,9 @@ void tensor_price_body(td_arena_t *scratch, tir_expr_t *e, double count,
 /* Adds what `count` evaluations read: each value at most once as a whole. */
 void tensor_price_loads(td_arena_t *scratch, tir_expr_t *e, double count,
                         tensor_price_t *price);
+/* A node as a kernel of its own. */
+void tensor_price_node(td_arena_t *scratch, tir_node_t *n,
+                       tensor_price_t *price);
 /* Adds `times` times one price to another. */
 void tensor_price_add(tensor_price_t *to, const tensor_price_t *from,
                       double times);

@@ -2,7 +2,8 @@
 #include "passes/tensor/report_edges.h"
 
 #include "passes/tensor/group_kernels.h"
-#include "passes/tensor/tensor.h"
+#include "passes/tensor/price.h"
+#include "runtime/base/num.h"
 
 typedef struct refusal {
   uint32_t group;
@@ -78,6 +79,20 @@ static void explain(remark_t *m, remark_code_t code) {
   }
 }
 
+/* What crossing memory costs, or would have. */
+static void report_prices(const tensor_edges_t *e, remark_t *m,
+                          const tir_value_t *v, remark_code_t code) {
+  const ir_target_t *target = tensor_target(e->state);
+  ix_pool_t *pool = e->module->pool;
+  double elements = tensor_elements(v);
+  tensor_price_t crossing = {
+      .bytes = 2.0 * elements * (double)td_dtype_bytes(v->dtype),
+      .launches = 1};
+  const ix_poly_t *ns = ix_const(pool, tensor_price_ns(target, &crossing));
+  pass_remark_number(
+      m, code == REMARK_CODE_FUSE_DONE ? "price_ns_if_apart" : "price_ns", ns);
+}
+
 static void report(tensor_edges_t *e, const tir_value_t *v,
                    const tir_node_t *maker) {
   const tir_node_t *n = e->reader;
@@ -93,6 +108,7 @@ static void report(tensor_edges_t *e, const tir_value_t *v,
   pass_remark_place(m, maker->loc);
   const ix_poly_t *bytes = tensor_bytes(e->module->pool, v);
   pass_remark_number(m, is_one ? "bytes_kept" : "bytes_crossing", bytes);
+  if (m != NULL) report_prices(e, m, v, code);
   explain(m, code);
 }
 

@@ -65,6 +65,8 @@ bool contraction_analyse(product_t *p);
 /* Tile sizes of the target, no larger than what there is. */
 void contraction_choose_sizes(product_t *p);
 /* ---- contraction_sides.c ---- */
+/* Products of the group. */
+uint32_t contraction_count(const tile_t *t);
 /* Fills the sides of an analysed product; all is over flat indices then. */
 void contraction_find_sides(product_t *p);
 /* Sets the fields of the side at work. */
@@ -122,7 +124,7 @@ kir_expr_t *contraction_row(product_t *p, kir_expr_t *i, kir_expr_t *k);
 /* b at lane j of depth k of a panel of the block. */
 kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
                                kir_expr_t *j);
-/* The load in b of panels as wide as the micro-kernel's columns, or NULL. */
+/* Finds the loads of panels as wide as the micro-kernel, of each side. */
 void contraction_find_panels(product_t *p);
 void contraction_copy_a(product_t *p, kir_block_t *block);
 /* Loop in steps of TILE_LANES from 0 to `count`, lanes masked at the end;

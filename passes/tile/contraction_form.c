@@ -294,7 +294,6 @@ static void choose_sizes(product_t *p) {
   p->mr = target->mr;
   p->nr = is_wide ? target->nr / 2 : target->nr;
   p->mc = target->mc;
-  p->nc = target->nc;
   p->kc = is_wide ? target->kc / 2 : target->kc;
   int64_t m = contraction_upper(p->m.extent), rows;
   int64_t n = contraction_columns(p);
@@ -305,6 +304,7 @@ static void choose_sizes(product_t *p) {
     p->bm = p->mc = m;
     return;
   }
+  p->nc = target->nc; /* of all sides together */
   find_near(p);
   /* panels are read once by a few rows: from one end to the other */
   bool is_stream = p->packed != NULL && m > 0 && m <= p->mr &&

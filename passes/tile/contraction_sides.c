@@ -74,6 +74,14 @@ static void add_side(product_t *p, uint32_t node) {
   p->side_of[node] = (int32_t)s;
 }
 
+uint32_t contraction_count(const tile_t *t) {
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    count += group_is_contraction(t->nodes[k]);
+  }
+  return count;
+}
+
 void contraction_find_sides(product_t *p) {
   tile_t *t = p->t;
   TD_CHECK(t->task, t->node_count <= CONTRACTION_NODES, "%u nodes",

@@ -492,6 +492,8 @@ bool tile_lower_contraction(tile_t *t) {
   if (!contraction_analyse(&p)) return false;
   bool is_simt = t->target->warp > 0;
   p.is_direct = can_be_direct(&p);
+  /* joined for another target: a nest */
+  if (is_simt && contraction_count(t) > 1) return false;
   contraction_find_sides(&p);
   contraction_prepare(&p);
   if (is_simt) {
