@@ -58,17 +58,15 @@ static kir_block_t *row_blocks(product_t *p, kir_block_t *block,
 kir_block_t *contraction_grid(product_t *p, kir_block_t *block,
                               int64_t rows) {
   tile_t *t = p->t;
+  bool is_packed = p->packed != NULL && p->side_count == 1;
   block = contraction_batch(p, block);
-  if (p->packed == NULL) block = row_blocks(p, block, rows);
-  if (p->side_count > 1) {
-    block = contraction_side_grid(p, block);
-  } else {
-    block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
-                      tile_dim(t, p->n.extent), p->nc, &p->nb);
-    p->sides[0].nc = p->nc;
-    p->sides[0].nb = p->nb;
-  }
-  return p->packed != NULL ? row_blocks(p, block, rows) : block;
+  if (!is_packed) block = row_blocks(p, block, rows);
+  if (p->side_count > 1) return contraction_side_grid(p, block);
+  block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
+                    tile_dim(t, p->n.extent), p->nc, &p->nb);
+  p->sides[0].nc = p->nc;
+  p->sides[0].nb = p->nb;
+  return is_packed ? row_blocks(p, block, rows) : block;
 }
 
 kir_expr_t *contraction_part(product_t *p, kir_expr_t *from,

@@ -41,7 +41,8 @@ export fn f(x: f32[N, D], w: f32[F, D]) -> y: f32[N, F] {
   y[n, f] = s[n, f] / (1.0 + exp(-s[n, f]))
 }""", 2, 1, 2 * f32(N, F)),
     ("residual", """
-export fn f(x: f32[N, D], w: f32[F, D], r: f32[N, F]) -> (y: f32[N, F], m: f32[N]) {
+export fn f(x: f32[N, D], w: f32[F, D], r: f32[N, F])
+    -> (y: f32[N, F], m: f32[N]) {
   y[n, f] = r[n, f] + sum[d] x[n, d] * w[f, d]
   m[n] = max[f] y[n, f]
 }""", 3, 2, 2 * f32(N, F)),
@@ -61,7 +62,8 @@ export fn f(e: f32[100, D], at: i32[N] in 100, w: f32[F, D]) -> y: f32[N, F] {
   y[n, f] = sum[d] h[n, d] * w[f, d]
 }""", 2, 1, 2 * f32(N, D)),
     ("rotary as prologue", """
-export fn f(x: f32[N, D], c: f32[N, D], s: f32[N, D], w: f32[F, D]) -> y: f32[N, F] {
+export fn f(x: f32[N, D], c: f32[N, D], s: f32[N, D], w: f32[F, D])
+    -> y: f32[N, F] {
   z[n, d in D] = if d < D / 2 then x[n, d + D / 2] else x[n, d - D / 2]
   h[n, d] = x[n, d] * c[n, d] + z[n, d] * s[n, d]
   y[n, f] = sum[d] h[n, d] * w[f, d]
@@ -151,6 +153,7 @@ def check_page(folder):
     path = os.path.join(folder, "layer.tdsl")
     with open(path, "w", encoding="utf-8") as f:
         f.write(blocks[0])
+
     def words(*args):
         done = subprocess.run([TDSLC, *args, "--device", "cpu:x86-64-v3"],
                               capture_output=True, text=True, check=True,
