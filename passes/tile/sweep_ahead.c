@@ -11,6 +11,19 @@
 
 enum { LINE = 64, ROWS_AHEAD = 16 };
 
+static void note_load(void *user, const kir_expr_t *e) {
+  bool *reads = user;
+  *reads |= e->op == KIR_X_LOAD;
+}
+
+static bool reads_memory(tile_t *t, const kir_expr_t *e) {
+  bool reads = false;
+  kir_walker_t walker;
+  kir_walker_init(&walker, t->arena);
+  kir_walk_into(&walker, e, note_load, &reads);
+  return reads;
+}
+
 static void note_read(void *user, tir_expr_t *e) {
   bool *reads = user;
   *reads |= e->op == TIR_X_LOAD;
@@ -21,18 +34,30 @@ static tir_expr_t *read_by(tir_expr_t *e) {
   return e->op == TIR_X_CAST ? e->args[0] : e;
 }
 
-/* Elements of a line of what e reads; 0: e is not read once, or no element
- * of a tensor whose place is known. */
+/* Elements of a line of what e reads; 0: there is more than one row to use
+ * it, or nothing is read. */
 static int64_t line_of(const sweep_t *s, tir_expr_t *e) {
-  bool reads = false;
   e = read_by(e);
   if (s->block_rows > 1 || s->t->target->warp != 0 || e->op != TIR_X_LOAD) {
     return 0;
   }
+  return LINE / (int64_t)td_dtype_bytes(e->u.value->dtype);
+}
+
+/* The row of e that is asked for: one behind the end of the axis is no fault
+ * of memory, but of a table that says where rows are. */
+static kir_expr_t *row_ahead(sweep_t *s, tir_expr_t *e,
+                             const tir_index_t *axis, kir_expr_t *row) {
+  tile_t *t = s->t;
+  bool reads = false;
+  e = read_by(e);
   for (uint32_t i = 0; i < e->arg_count; i++) {
-    tir_walk(s->t->arena, e->args[i], note_read, &reads);
+    tir_walk(t->arena, e->args[i], note_read, &reads);
   }
-  return reads ? 0 : LINE / (int64_t)td_dtype_bytes(e->u.value->dtype);
+  if (!reads) return row;
+  kir_expr_t *last = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64,
+                              tile_dim(t, axis->extent), tile_int(t, 1));
+  return tile_min(t, row, last);
 }
 
 /* The element of e at the indices set. */
@@ -45,7 +70,12 @@ static void ask(sweep_t *s, kir_block_t *block, tir_expr_t *e) {
   stmt->buffer = (kir_buffer_t *)(uintptr_t)load->u.buffer;
   stmt->sub_count = load->arg_count;
   stmt->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, load->arg_count + 1);
-  for (uint32_t i = 0; i < load->arg_count; i++) stmt->subs[i] = load->args[i];
+  for (uint32_t i = 0; i < load->arg_count; i++) {
+    stmt->subs[i] = load->args[i];
+    if (reads_memory(t, load->args[i])) {
+      stmt->subs[i] = tile_let(t, block, "place", load->args[i]);
+    }
+  }
   tile_push(t, block, stmt);
 }
 
@@ -74,8 +104,9 @@ void tile_sweep_ahead_of_square(sweep_t *s, packed_t *pk, kir_block_t *block,
   if (n * n % depth == 0) column = tile_int(t, 0);
   else if (depth % (n * n) != 0) return;
   for (int64_t k = 0; k < n * n; k += line) {
-    tile_set_index(t, pk->node->indices[s->rows],
-                   kir_add(t->arena, row, tile_int(t, k / depth)));
+    const tir_index_t *axis = pk->node->indices[s->rows];
+    kir_expr_t *at = kir_add(t->arena, row, tile_int(t, k / depth));
+    tile_set_index(t, axis, row_ahead(s, pk->p.b, axis, at));
     tile_set_index(t, pk->p.k.members[0],
                    kir_add(t->arena, column, tile_int(t, k % depth)));
     ask(s, block, pk->p.b);
@@ -97,7 +128,10 @@ void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,
         !tir_mentions_index(t->arena, e, axis)) {
       continue;
     }
-    tile_set_index(t, axis, kir_add(t->arena, u, tile_int(t, ROWS_AHEAD)));
+    /* a table may be shorter than the axis where a guard says so */
+    if (n->guard != NULL && row_ahead(s, e, axis, u) != u) continue;
+    kir_expr_t *at = kir_add(t->arena, u, tile_int(t, ROWS_AHEAD));
+    tile_set_index(t, axis, row_ahead(s, e, axis, at));
     for (int64_t l = 0; l < lanes; l += line) {
       tile_set_index(t, along, kir_add(t->arena, base, tile_int(t, l)));
       ask(s, block, e);

@@ -12,7 +12,9 @@ typedef struct contiguity {
 
 static void count_contiguous(void *user, tir_expr_t *e) {
   contiguity_t *c = user;
-  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
+  /* integers say where: a page table is no factor */
+  bool is_place = e->type == TDSL_DTYPE_I64;
+  if (e->op != TIR_X_LOAD || e->arg_count == 0 || is_place) return;
   const tir_expr_t *last = e->args[e->arg_count - 1];
   while (last->op == TIR_X_ADD || last->op == TIR_X_SUB) last = last->args[0];
   bool is_along = last->op == TIR_X_INDEX && last->u.index == c->along;
