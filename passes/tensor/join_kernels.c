@@ -31,6 +31,7 @@ enum {
   VALUE_LIMIT = 400,      /* values of a kernel: GPUs take 4 KiB of arguments */
   SIDE_LIMIT = 4,         /* products of a kernel: each has a tile */
   WINDOW = 48,            /* nodes that are looked at further below */
+  FAR = 512,              /* nodes that panels move up at most */
 };
 
 /* ---- joining ------------------------------------------------------------- */
@@ -510,7 +511,26 @@ static uint32_t grow(joining_t *j, tir_block_t *block, size_t i) {
   return g.count;
 }
 
+/* Panels are made before the products that could be sides but for them. */
+static void hoist_panels(joining_t *j, tir_block_t *block) {
+  td_arena_t scratch;
+  td_arena_init(&scratch, j->state->task);
+  for (size_t i = 1; i < block->length; i++) {
+    tir_node_t *n = block->data[i];
+    if (n->kind != TIR_MAP || n->outs[0]->panel == 0) continue;
+    size_t at = i;
+    while (at > 0 && i - at < FAR &&
+           may_pass(&scratch, block, at - 1, i)) {
+      at--;
+    }
+    for (size_t k = i; k > at; k--) block->data[k] = block->data[k - 1];
+    block->data[at] = n;
+  }
+  td_arena_free_all(&scratch);
+}
+
 static void join_block(joining_t *j, tir_block_t *block) {
+  hoist_panels(j, block);
   for (size_t i = 0; i < block->length;) {
     tir_node_t *n = block->data[i];
     if (n->kind == TIR_LOOP) join_block(j, &n->body_nodes);
