@@ -166,7 +166,7 @@ static inline int findings(const char *check) {
 static inline int driver_setup(const char *items) {
   rcuda_ctx_t *ctx = NULL;
   setenv("TDSL_SIM_REPORT", "/dev/null", 0);
-  library = dlopen(TDSL_BUILD_DIR "/libtdsl_simgpu.so", RTLD_NOW);
+  library = dlopen(lab_driver(), RTLD_NOW);
   if (!library) return -1;
   read_table();
   assert_int_equal(configure(items), 0);
