@@ -241,6 +241,36 @@ static void classes(void **state) {
   expect("global.unique_written", 32, text);
   /* 18 instructions; in the second warp of a block none adds */
   expect("warp_inst", 3 * 2 * 18, text);
+  expect("lane_inst", 3 * (64 * 17 + 8), text);
+}
+
+/* Every special function once, halves, local memory, branches. */
+static void one_of_each(void **state) {
+  (void)state;
+  static const char text[] =
+      HEAD ".reg .f32 %f<4>; .local .align 4 .b8 q[8];\n"
+           "mov.f32 %f1, 0f3F800000; rcp.approx.f32 %f2, %f1;\n"
+           "sqrt.approx.f32 %f2, %f1; lg2.approx.f32 %f2, %f1;\n"
+           "sin.approx.f32 %f2, %f1; cos.approx.f32 %f2, %f1;\n"
+           "tanh.approx.f32 %f2, %f1; mov.b32 %r3, 0x3C003C00;\n"
+           "fma.rn.f16x2 %r4, %r3, %r3, %r3; mov.b16 %h, 0x3C00;\n"
+           "add.rn.f16 %h, %h, %h; st.local.u32 [q], %r1;\n"
+           "ld.local.u32 %r5, [q]; setp.lt.u32 %p, %r1, 40; @%p bra A;\n"
+           "mov.u32 %r6, 1; A: ret; }";
+  static const char *const functions[] = {"rcp", "sqrt", "lg2",
+                                          "sin", "cos",  "tanh"};
+  char name[32];
+  fresh();
+  run(text, 2, 64);
+  for (size_t n = 0; n < 6; n++) {
+    snprintf(name, sizeof name, "sfu.%s", functions[n]);
+    expect(name, 2 * 2, text);
+  }
+  /* two halves of 2, and 1 */
+  expect("flop.f16", 2 * 64 * (4 + 1), text);
+  expect("local.bytes", 2 * 64 * 4 * 2, text);
+  expect("branches", 2 * 2, text);
+  expect("branches.diverged", 2, text);
 }
 
 /* What all blocks read is fetched once; what is written leaves at the end. */
@@ -363,6 +393,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(global_patterns), cmocka_unit_test(shared_patterns),
       cmocka_unit_test(loops),           cmocka_unit_test(classes),
+      cmocka_unit_test(one_of_each),
       cmocka_unit_test(cache),           cmocka_unit_test(occupancy),
       cmocka_unit_test(bulk),            cmocka_unit_test(lines)};
   return cmocka_run_group_tests_name("simgpu.counters", tests, setup, NULL);
