@@ -256,16 +256,23 @@ uint32_t cgc_dynamic_shared(const cgc_t *g) {
   return bytes > g->options->target->shared ? bytes : 0;
 }
 
+/* A swizzle acts on bits of the address up to 1024 B; rows of workers begin in
+ * a half of the banks. The assembler rounds what any kernel of the module has
+ * up to the largest of these. */
+static unsigned piece_alignment(const cgc_t *g) {
+  return g->warps > 0 ? 1024 : BANKS_BYTES;
+}
+
 void cgc_declare_shared(cgc_t *g) {
   if (g->is_one_piece && cgc_dynamic_shared(g) > 0) {
-    cg_line(&g->text, "extern __shared__ __align__(1024) unsigned char "
-                      "shared[];");
+    cg_line(&g->text, "extern __shared__ __align__(%u) unsigned char "
+                      "shared[];", piece_alignment(g));
     return;
   }
   if (g->is_one_piece) {
     cg_line(&g->text,
-            "__shared__ __align__(1024) unsigned char shared[%u];",
-            cgc_block_shared(g));
+            "__shared__ __align__(%u) unsigned char shared[%u];",
+            piece_alignment(g), cgc_block_shared(g));
     return;
   }
   for (size_t i = 0; i < g->buffer_list.length; i++) {
