@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "harness"))
+import environment  # noqa: E402
+
 BUILD = os.environ["TDSL_TEST_BUILD"]
 failed = []
 
@@ -25,6 +28,9 @@ def start(command, **extra):
 
 
 def main():
+    if environment.Environment(os.path.dirname(TESTS), BUILD).slow():
+        print("a library with sanitizers cannot be opened by Python")
+        sys.exit(77)
     script = ["sh", os.path.join(TESTS, "gpu", "run.sh")]
     code, out = start(script, TDSL_LIBCUDA="/nowhere/libcuda.so.1")
     expect("no_gpu_is_a_skip", code == 0 and re.fullmatch(
