@@ -279,9 +279,17 @@ static bool open_context(td_task_t *task, rcuda_gpu_t *d,
   return code == 0 || refuse(task, d, code, "making a stream");
 }
 
+/* What was opened so far, when writing a path or a message unwinds. */
+static void drop(void *place) {
+  rcuda_gpu_t *d = *(rcuda_gpu_t **)place;
+  if (d != NULL) device_destroy(&d->base);
+}
+
 hal_device_t *rcuda_device_create(td_task_t *task,
                                   const rcuda_device_desc_t *desc) {
   const tdsl_allocator_t *a = &task->host.allocator;
+  rcuda_gpu_t **place = TD_NEW(&task->arena, rcuda_gpu_t *);
+  td_defer(task, drop, place);
   rcuda_gpu_t *d = a->function(NULL, 0, sizeof *d, a->user);
   if (d == NULL) {
     td_raise(task, TDSL_STATUS_OUT_OF_MEMORY, "no memory for the device");
@@ -290,18 +298,17 @@ hal_device_t *rcuda_device_create(td_task_t *task,
   d->base.vtable = &vtables[desc->simulated != NULL];
   d->allocator = *a;
   d->cache = desc->cache;
+  *place = d;
   d->has_lock = td_mutex_init(&d->lock);
   d->has_capture_lock = td_mutex_init(&d->capture_lock);
   const char *pool = td_env_text(TD_ENV_POOL);
   d->heap.keeps = strcmp(pool, "on") == 0 ||
                   (strcmp(pool, "off") != 0 && desc->simulated == NULL);
-  /* the path is needed for messages while the device is being opened */
-  if (d->has_lock && d->has_capture_lock &&
+  bool is_open =
+      d->has_lock && d->has_capture_lock &&
       rcuda_driver_open(task, &task->arena, desc->library, &d->driver) &&
       configure(task, d, desc->simulated) &&
-      open_context(task, d, desc->ordinal)) {
-    return &d->base;
-  }
-  device_destroy(&d->base);
-  return NULL;
+      open_context(task, d, desc->ordinal);
+  td_undefer(task, !is_open);
+  return is_open ? &d->base : NULL;
 }
