@@ -3,14 +3,10 @@
  * caches hold.  Bounds beside a measurement are of the same minute, since a
  * machine that is busy or hot reaches less. */
 #include "driver/api_measure.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "driver/fma_chains.h"
 
 enum {
   MOST_THREADS = 64,
-  CHAINS = 12,
   ROUNDS = 2000,   /* of the chains between two looks at the clock */
   SLICES = 3,
   SLICE_NS = 4000000,
@@ -29,57 +25,6 @@ typedef struct part {
 
 /* ---- multiply-adds ------------------------------------------------------- */
 
-/* Names rather than an array, which not every compiler keeps in registers. */
-#define EACH_CHAIN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) \
-    X(11)
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) static float fma_512(void) {
-  __m512 x = _mm512_set1_ps(0.9999f), y = _mm512_set1_ps(1e-4f);
-#define BEGIN(n) __m512 a##n = _mm512_set1_ps((float)(n));
-#define STEP(n) a##n = _mm512_fmadd_ps(a##n, x, y);
-#define TAKE(n) x = _mm512_add_ps(x, a##n);
-  EACH_CHAIN(BEGIN)
-  for (int r = 0; r < ROUNDS; r++) { EACH_CHAIN(STEP) }
-  EACH_CHAIN(TAKE)
-#undef BEGIN
-#undef STEP
-#undef TAKE
-  return _mm512_reduce_add_ps(x);
-}
-
-__attribute__((target("avx2,fma"))) static float fma_256(void) {
-  __m256 x = _mm256_set1_ps(0.9999f), y = _mm256_set1_ps(1e-4f);
-#define BEGIN(n) __m256 a##n = _mm256_set1_ps((float)(n));
-#define STEP(n) a##n = _mm256_fmadd_ps(a##n, x, y);
-#define TAKE(n) x = _mm256_add_ps(x, a##n);
-  EACH_CHAIN(BEGIN)
-  for (int r = 0; r < ROUNDS; r++) { EACH_CHAIN(STEP) }
-  EACH_CHAIN(TAKE)
-#undef BEGIN
-#undef STEP
-#undef TAKE
-  return _mm256_cvtss_f32(x);
-}
-
-static int fma_once(float *sink) {
-  if (__builtin_cpu_supports("avx512f")) {
-    *sink += fma_512();
-    return 16;
-  }
-  if (__builtin_cpu_supports("fma")) {
-    *sink += fma_256();
-    return 8;
-  }
-  return 0;
-}
-#else
-static int fma_once(float *sink) {
-  (void)sink;
-  return 0;
-}
-#endif
-
 /* The best slice: an interruption makes no machine slower. */
 static void add_up(part_t *p) {
   float sink = 0;
@@ -87,9 +32,9 @@ static void add_up(part_t *p) {
     uint64_t start = td_os_now_ns(), now = start;
     double amount = 0;
     while (now - start < SLICE_NS) {
-      int width = fma_once(&sink);
-      if (width == 0) return;
-      amount += 2.0 * CHAINS * ROUNDS * width;
+      double done = fma_chains_run(ROUNDS, &sink);
+      if (done == 0) return;
+      amount += done;
       now = td_os_now_ns();
     }
     double rate = amount / (double)(now - start) * 1e9;

@@ -10,6 +10,7 @@
 #endif
 
 #include "bench/matrix/matrix.h"
+#include "driver/fma_chains.h"
 
 enum { MOST_THREADS = 64 };
 
@@ -90,55 +91,12 @@ static double rate(void (*work)(part_t *), int threads) {
 
 /* ---- multiply-adds ------------------------------------------------------- */
 
-enum { CHAINS = 12, ROUNDS = 100000, SLICES = 3 };
-
-/* Twelve names rather than an array: a compiler that does not unroll the
- * loop over an array keeps it in memory, and a half of the rate is lost. */
-#define EACH_CHAIN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) \
-    X(11)
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) static float fma_512(void) {
-  __m512 x = _mm512_set1_ps(0.9999f), y = _mm512_set1_ps(1e-4f);
-#define BEGIN(n) __m512 a##n = _mm512_set1_ps((float)(n));
-#define STEP(n) a##n = _mm512_fmadd_ps(a##n, x, y);
-#define TAKE(n) x = _mm512_add_ps(x, a##n);
-  EACH_CHAIN(BEGIN)
-  for (int r = 0; r < ROUNDS; r++) { EACH_CHAIN(STEP) }
-  EACH_CHAIN(TAKE)
-#undef BEGIN
-#undef STEP
-#undef TAKE
-  return _mm512_reduce_add_ps(x);
-}
-
-__attribute__((target("avx2,fma"))) static float fma_256(void) {
-  __m256 x = _mm256_set1_ps(0.9999f), y = _mm256_set1_ps(1e-4f);
-#define BEGIN(n) __m256 a##n = _mm256_set1_ps((float)(n));
-#define STEP(n) a##n = _mm256_fmadd_ps(a##n, x, y);
-#define TAKE(n) x = _mm256_add_ps(x, a##n);
-  EACH_CHAIN(BEGIN)
-  for (int r = 0; r < ROUNDS; r++) { EACH_CHAIN(STEP) }
-  EACH_CHAIN(TAKE)
-#undef BEGIN
-#undef STEP
-#undef TAKE
-  return _mm256_cvtss_f32(x);
-}
-#endif
+enum { ROUNDS = 100000, SLICES = 3 };
 
 static void fma_part(part_t *p) {
-  int width = 0;
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) {
-    p->sink = fma_512();
-    width = 16;
-  } else if (__builtin_cpu_supports("fma")) {
-    p->sink = fma_256();
-    width = 8;
-  }
-#endif
-  p->amount = 2.0 * CHAINS * ROUNDS * width;
+  float sink = 0;
+  p->amount = fma_chains_run(ROUNDS, &sink);
+  p->sink = sink;
 }
 
 /* Of several slices of less than a millisecond the best: an interrupt makes

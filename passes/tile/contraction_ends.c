@@ -83,7 +83,7 @@ kir_expr_t *contraction_part(product_t *p, kir_expr_t *from,
 
 kir_expr_t *contraction_name(product_t *p, kir_block_t *block,
                              const char *name, kir_expr_t *e) {
-  return tile_name(p->t, block, name, e);
+  return tile_let(p->t, block, name, e);
 }
 
 /* ---- the epilogue -------------------------------------------------------- */
@@ -161,7 +161,7 @@ void contraction_finish(product_t *p, kir_block_t *block, kir_expr_t *sum,
                                        : tile_expr(t, p->tails[k]);
     /* memory may be that of an operand, which later maps must not read */
     bool is_read_again = p->places[k] != NULL && k + 1 < t->node_count;
-    if (is_read_again) v = tile_name(t, block, out->name, v);
+    if (is_read_again) v = tile_let(t, block, out->name, v);
     store_escaping(p, block, k, v, store, user);
     tile_set_element(t, out, stored(t, out, v));
   }

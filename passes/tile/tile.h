@@ -126,9 +126,6 @@ kir_buffer_t *tile_alloc(tile_t *t, kir_block_t *block, const char *name,
                          const ix_poly_t *const *dims);
 void tile_store(tile_t *t, kir_block_t *block, kir_buffer_t *buffer,
                 uint32_t count, kir_expr_t *const *subs, kir_expr_t *value);
-/* The value of e at this point, evaluated once. */
-kir_expr_t *tile_name(tile_t *t, kir_block_t *block, const char *name,
-                      kir_expr_t *e);
 /* Where a node's output element goes: its home, prefix dropped. */
 void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
                       uint32_t count, kir_expr_t *const *subs,

@@ -318,17 +318,6 @@ static kir_buffer_t *output_of(tile_t *t, const tir_value_t *value) {
   return b;
 }
 
-kir_expr_t *tile_name(tile_t *t, kir_block_t *block, const char *name,
-                      kir_expr_t *e) {
-  if (e->op == KIR_X_CONST || e->op == KIR_X_VAR) return e;
-  kir_stmt_t *let = TD_NEW(t->arena, kir_stmt_t);
-  let->kind = KIR_LET;
-  let->var = kir_var_create(t->kernel, name, e->type);
-  let->value = e;
-  tile_push(t, block, let);
-  return kir_var_ref(t->arena, let->var);
-}
-
 /* What goes to memory and to scratch is evaluated once: memory may be that of
  * an operand. */
 void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
@@ -340,7 +329,7 @@ void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
   if (b->space == KIR_GLOBAL) {
     b->is_written = true;
   } else if (tile_escapes(t, value)) {
-    v = tile_name(t, block, value->name, v);
+    v = tile_let(t, block, value->name, v);
     tile_store(t, block, output_of(t, value), count, subs, v);
   }
   if (home == NULL) {
