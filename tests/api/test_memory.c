@@ -1,6 +1,7 @@
 /* Memory at the public interface: every request that can fail does, nothing
    leaks, and tensors of other libraries are taken over and given back. */
 #include "api.h"
+#include "dlpack_layout.h"
 
 /* ---- an allocator that counts ------------------------------------------- */
 
@@ -202,30 +203,6 @@ static void every_request_may_fail_cuda(void **state) {
 }
 
 /* ---- DLPack ------------------------------------------------------------- */
-
-/* The public layout, as any other library declares it. */
-typedef struct tensor {
-  void *data;
-  int32_t device_type, device_id, rank;
-  uint8_t code, bits;
-  uint16_t lanes;
-  int64_t *shape, *strides;
-  uint64_t byte_offset;
-} tensor_t;
-
-typedef struct managed {
-  tensor_t tensor;
-  void *manager;
-  void (*deleter)(struct managed *);
-} managed_t;
-
-typedef struct versioned {
-  uint32_t major, minor;
-  void *manager;
-  void (*deleter)(struct versioned *);
-  uint64_t flags;
-  tensor_t tensor;
-} versioned_t;
 
 static void count_down(managed_t *m) {
   --*(int *)m->manager;

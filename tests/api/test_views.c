@@ -3,6 +3,7 @@
    are refused by their rule before anything runs, and their owner is told
    once. */
 #include "api.h"
+#include "dlpack_layout.h"
 
 static const char *const devices[] = {"interp", "interp:f64", "interp:kir",
                                       "cpu", "sim:h100"};
@@ -13,22 +14,6 @@ static const char program[] =
     "export fn f(x: f32[M, N]) -> y: f32[M] {\n"
     "  y[m] = sum[n] x[m, n] * f32(n + 1)\n"
     "}\n";
-
-/* DLPack's public layout, as any other library declares it. */
-typedef struct tensor {
-  void *data;
-  int32_t device_type, device_id, rank;
-  uint8_t code, bits;
-  uint16_t lanes;
-  int64_t *shape, *strides;
-  uint64_t byte_offset;
-} tensor_t;
-
-typedef struct managed {
-  tensor_t tensor;
-  void *manager;
-  void (*deleter)(struct managed *);
-} managed_t;
 
 typedef struct view {
   managed_t managed;
