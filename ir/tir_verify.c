@@ -11,6 +11,7 @@
 #include "ir/tir_text.h"
 
 #include "ir/dtype.h"
+#include "ir/tir_verify_runs.h"
 
 typedef struct verifier {
   td_task_t *task;
@@ -24,6 +25,7 @@ typedef struct verifier {
   bool all_ok;
   td_map_t scope; /* tir_value_t -> non-NULL while it may be read */
   td_map_t states; /* tir_value_t of a cascade, or what it was -> its node */
+  td_map_t cascades; /* their numbers so far */
 } verifier_t;
 
 static uint64_t key_of(const void *pointer) {
@@ -532,8 +534,15 @@ static void check_node(verifier_t *v, tir_node_t *node, int depth) {
 }
 
 static void check_block(verifier_t *v, const tir_block_t *nodes, int depth) {
-  for (size_t i = 0; i < nodes->length; i++)
+  bool all = true;
+  for (size_t i = 0; i < nodes->length; i++) {
     check_node(v, nodes->data[i], depth);
+    all &= v->ok;
+  }
+  v->ok = true;
+  const char *fault =
+      all ? tir_verify_runs(&v->cascades, nodes, &v->node) : NULL;
+  if (fault != NULL) fail(v, v->node->loc, "%s", fault);
 }
 
 /* ---- functions ----------------------------------------------------------- */
@@ -601,6 +610,7 @@ static void check_func(verifier_t *v, const tir_func_t *func) {
   v->node = NULL;
   td_map_init(&v->scope, &v->arena);
   td_map_init(&v->states, &v->arena);
+  td_map_init(&v->cascades, &v->arena);
   check_slot_names(v);
   for (uint32_t i = 0; i < func->slot_count; i++) check_slot(v, i);
   for (uint32_t i = 0; i < func->require_count; i++) {
