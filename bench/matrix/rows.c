@@ -4,6 +4,7 @@
 #include "bench/matrix/matrix.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,14 @@ static void peer_attention(const row_t *r, const peer_t *p, float **slots,
   free(scores);
 }
 
+/* What processes are asked for: a word of bench/peers and its numbers. */
+static void task(row_t *r, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(r->task, sizeof r->task, format, args);
+  va_end(args);
+}
+
 /* ---- programs ------------------------------------------------------------ */
 
 static void product(row_t *r, const char *id, int m, int n, int k, int batch,
@@ -69,6 +78,7 @@ static void product(row_t *r, const char *id, int m, int n, int k, int batch,
   r->least_share = share;
   r->least_ratio = ratio;
   r->peer = peer_product;
+  task(r, "gemm 0 %d %d %d %d", m, n, k, batch);
   if (batch == 1) {
     (void)snprintf(r->name, sizeof r->name, "product %dx%dx%d", m, n, k);
     (void)snprintf(r->source, sizeof r->source,
@@ -102,6 +112,7 @@ static void linear_gelu(row_t *r, int m, int n, int k) {
   r->least_ratio = 1.0;
   r->peer = peer_linear;
   r->peer_note = "product only";
+  task(r, "linear_gelu %d %d %d", m, n, k);
   (void)snprintf(r->name, sizeof r->name, "linear+gelu %dx%dx%d", m, n, k);
   (void)snprintf(r->source, sizeof r->source,
                  "dim M = %d, N = %d, K = %d\n"
@@ -127,8 +138,9 @@ static void small_batch(row_t *r, int m) {
   r->least_share = m <= 8 ? 0.85 : 0;
   r->least_ratio = m == 8 ? 1.5 : 0;
   r->sets = 4;
-  r->rotating_slot = 1;
+  r->rotating = 1u << 1;
   r->peer = peer_linear;
+  task(r, "gemm 1 %d %d %d 1", m, WIDE, WIDE);
   (void)snprintf(r->name, sizeof r->name, "linear M=%d, cold 64 MiB", m);
   (void)snprintf(r->source, sizeof r->source,
                  "dim M = %d, N = 4096, K = 4096\n"
@@ -146,7 +158,8 @@ static void gemv(row_t *r, const char *dtype, double width, int n) {
   r->kind = OF_STREAM;
   r->least_share = 0.9;
   r->sets = 4;
-  r->rotating_slot = 0;
+  r->rotating = 1u << 0;
+  task(r, "gemv %s %d %d", dtype, n, r->k);
   (void)snprintf(r->name, sizeof r->name, "gemv %s 4096x%d, cold", dtype, n);
   (void)snprintf(r->source, sizeof r->source,
                  "dim N = %d, K = 4096\n"
@@ -161,7 +174,8 @@ static void gemv_weights(row_t *r, const char *dtype, double width, int n) {
   gemv(r, dtype, width, n);
   r->work = 3 * width * n * 4096;
   r->sets = 1;
-  r->rotating_slot = -1;
+  r->rotating = 0;
+  r->task[0] = '\0';
   (void)snprintf(r->name, sizeof r->name, "3 gemv %s 4096x%d, weights", dtype,
                  n);
   (void)snprintf(r->source, sizeof r->source,
@@ -176,15 +190,16 @@ static void gemv_weights(row_t *r, const char *dtype, double width, int n) {
                  n, dtype, dtype, dtype);
 }
 
-static void row_wise(row_t *r, const char *what, const char *body, int rows,
-                     int columns, int reads) {
+static void row_wise(row_t *r, const char *what, const char *word,
+                     const char *body, int rows, int columns, int reads) {
   r->id = "C6";
   r->m = rows;
   r->n = columns;
   r->work = 4.0 * rows * columns * (reads + 1);
   r->kind = OF_COPY;
   r->least_share = 0.9;
-  r->sets = 1;
+  r->least_ratio = 1.2;
+  task(r, "%s %d %d", word, rows, columns);
   (void)snprintf(r->name, sizeof r->name, "%s %dx%d", what, rows, columns);
   (void)snprintf(r->source, sizeof r->source,
                  "import softmax (softmax)\ndim R = %d, C = %d\n%s", rows,
@@ -226,6 +241,8 @@ static void attention(row_t *r, const char *id, int queries, int keys,
     r->least_ratio = 1.15;
     r->peer = peer_attention;
     r->peer_note = "two products and a softmax";
+    task(r, "attention 12 12 %d %d %d %s", queries, keys, width,
+         is_causal ? "causal" : "full");
   }
   (void)snprintf(r->name, sizeof r->name, "attention H12 D%d S%d%s", width,
                  keys, queries == 1 ? " one query" : is_causal ? " causal"
@@ -243,6 +260,104 @@ static void attention(row_t *r, const char *id, int queries, int keys,
       "  o[h, t, d] = (sum[j] e[h, t, j] * v[h, j, d]) / l[h, t]\n}\n",
       queries, keys, width,
       is_causal ? "if j <= t then r[h, t, j] else -inf" : "r[h, t, j]");
+}
+
+/* ---- losses over a vocabulary -------------------------------------------- */
+
+static const char loss_body[] =
+    "export fn f(x: f32[R, V], y: i32[R] in V) -> l: f32[R] {\n"
+    "  m[r] = max[v] x[r, v]\n"
+    "  s[r] = sum[v] exp(x[r, v] - m[r])\n"
+    "  l[r] = m[r] + log(s[r]) - x[r, y[r]]\n}\n";
+static const char fused_loss_body[] =
+    "export fn f(h: f32[R, D], w: f32[V, D], y: i32[R] in V) -> l: f32[R] {\n"
+    "  x[r, v] = sum[d] h[r, d] * w[v, d]\n"
+    "  m[r] = max[v] x[r, v]\n"
+    "  s[r] = sum[v] exp(x[r, v] - m[r])\n"
+    "  l[r] = m[r] + log(s[r]) - x[r, y[r]]\n}\n";
+
+static void loss(row_t *r, int rows, int labels) {
+  r->id = "C7";
+  r->m = rows;
+  r->n = labels;
+  r->work = 4.0 * rows * labels;
+  r->kind = OF_STREAM;
+  r->least_share = 0.9;
+  r->sets = 2;
+  r->rotating = 1u << 0;
+  task(r, "cross_entropy %d %d", rows, labels);
+  (void)snprintf(r->name, sizeof r->name, "cross-entropy %dx%d", rows,
+                 labels);
+  (void)snprintf(r->source, sizeof r->source, "dim R = %d, V = %d\n%s", rows,
+                 labels, loss_body);
+}
+
+static void fused_loss(row_t *r, int rows, int depth, int labels) {
+  r->id = "C7";
+  r->m = rows;
+  r->n = labels;
+  r->k = depth;
+  r->work = 2.0 * rows * labels * depth;
+  r->kind = OF_FMA;
+  r->least_ratio = 1.2;
+  task(r, "linear_cross_entropy %d %d %d", rows, depth, labels);
+  (void)snprintf(r->name, sizeof r->name, "linear+loss %dx%d, %d", rows,
+                 depth, labels);
+  (void)snprintf(r->source, sizeof r->source,
+                 "dim R = %d, D = %d, V = %d\n%s", rows, depth, labels,
+                 fused_loss_body);
+}
+
+/* A quarter of the logits, which PyTorch keeps at least once. */
+static void loss_memory(row_t *r, int rows, int depth, int labels) {
+  fused_loss(r, rows, depth, labels);
+  r->kind = OF_MEMORY;
+  r->work = 4.0 * rows * labels / 4;
+  r->least_share = 1;
+  r->least_ratio = 0;
+  r->task[0] = '\0';
+  r->measure = memory_measure;
+  (void)snprintf(r->name, sizeof r->name, "linear+loss, intermediates");
+}
+
+/* ---- start --------------------------------------------------------------- */
+
+static const char block_source[] =
+    "import softmax (softmax)\n"
+    "dim T = 64, E = 256, H = 4, D = 64, F = 1024\n"
+    "export fn block(x: f32[T, E], wq: f32[E, E], wo: f32[E, E], "
+    "w1: f32[F, E], w2: f32[E, F]) -> y: f32[T, E] {\n"
+    "  m[t] = (sum[e] x[t, e] * x[t, e]) / f32(E)\n"
+    "  n[t, e] = x[t, e] * rsqrt(m[t] + 1e-5)\n"
+    "  q[t, e] = sum[i] n[t, i] * wq[e, i]\n"
+    "  s[h in H, t, u] = (sum[d in D] q[t, h * D + d] * q[u, h * D + d]) "
+    "* 0.125\n"
+    "  p[h, t, :] = softmax(s[h, t, :])\n"
+    "  a[t, h in H, d in D] = sum[u] p[h, t, u] * q[u, h * D + d]\n"
+    "  o[t, e] = sum[i in E] a[t, i / D, i % D] * wo[e, i]\n"
+    "  r[t, e] = x[t, e] + o[t, e]\n"
+    "  f[t, k] = max(sum[e] r[t, e] * w1[k, e], 0)\n"
+    "  y[t, e] = r[t, e] + (sum[k] f[t, k] * w2[e, k])\n}\n";
+
+/* From text to the first result, cold or with kernels on disk. */
+static void start(row_t *r, const char *what, const char *source,
+                  const char *cache, double bar) {
+  r->id = "C12";
+  r->kind = OF_TIME;
+  r->work = bar;
+  r->least_share = 1;
+  r->dtype = cache;
+  r->measure = start_measure;
+  (void)snprintf(r->name, sizeof r->name, "%s, %s", what, cache);
+  if (source != r->source) {
+    (void)snprintf(r->source, sizeof r->source, "%s", source);
+  }
+}
+
+static void start_product(row_t *r, const char *cache, double bar) {
+  product(r, "C12", 256, 256, 256, 1, 0, 0);
+  start(r, "product 256x256x256", r->source, cache, bar);
+  r->task[0] = '\0';
 }
 
 /* ---- the list ------------------------------------------------------------ */
@@ -269,7 +384,6 @@ int matrix_rows(const char *ids, row_t *out, int most) {
     row_t *r = &out[count];                                           \
     *r = none;                                                        \
     r->sets = r->batch = 1;                                           \
-    r->rotating_slot = -1;                                            \
     call;                                                             \
     if (wanted(ids, r->id) && count + 1 < most) count++;              \
   } while (0)
@@ -292,15 +406,22 @@ int matrix_rows(const char *ids, row_t *out, int most) {
   ADD(gemv(r, "f32", 4, 11008));
   ADD(gemv(r, "f16", 2, 11008));
   ADD(gemv_weights(r, "i8", 1, 11008));
-  ADD(row_wise(r, "softmax", softmax_body, 4096, 4096, 1));
-  ADD(row_wise(r, "residual+norm", norm_body, 4096, 4096, 2));
-  ADD(row_wise(r, "layernorm+gelu", layer_body, 4096, 4096, 1));
+  ADD(row_wise(r, "softmax", "softmax", softmax_body, 4096, 4096, 1));
+  ADD(row_wise(r, "residual+norm", "residual_norm", norm_body, 4096, 4096, 2));
+  ADD(row_wise(r, "layernorm+gelu", "layernorm_gelu", layer_body, 4096, 4096, 1));
+  ADD(loss(r, 512, 32000));
+  ADD(fused_loss(r, 512, 768, 50257));
+  ADD(loss_memory(r, 512, 768, 50257));
   ADD(attention(r, "C8", 512, 512, 64, 0));
   ADD(attention(r, "C8", 2048, 2048, 64, 0));
   ADD(attention(r, "C8", 2048, 2048, 64, 1));
   ADD(attention(r, "C8", 2048, 2048, 128, 0));
   ADD(attention(r, "C9", 1, 4096, 128, 0));
   ADD(attention(r, "C9", 1, 32768, 128, 0));
+  ADD(start_product(r, "cold", 0.3));
+  ADD(start_product(r, "cached", 0.01));
+  ADD(start(r, "transformer block", block_source, "cold", 0.3));
+  ADD(start(r, "transformer block", block_source, "cached", 0.01));
 #undef ADD
   return count;
 }

@@ -264,7 +264,8 @@ static tir_expr_t *read_panels(pack_t *s, const tir_node_t *n,
   return out;
 }
 
-/* Few rows of floats are read well as they lie. */
+/* Few rows of floats are read well as they lie; turning narrow ones costs more
+ * than reading them. */
 static bool has_work(const pack_t *s, const tir_node_t *n,
                      const tir_value_t *v, int64_t columns, int64_t depth) {
   double elements = (double)columns * (double)depth;
@@ -274,7 +275,8 @@ static bool has_work(const pack_t *s, const tir_node_t *n,
     return rows >= large_rows && work >= large_work && bytes <= most_bytes &&
            elements == tensor_elements(v);
   }
-  return rows >= (double)LEAST_ROWS || !td_dtype_is_float(v->dtype);
+  return rows >= (double)LEAST_ROWS ||
+         td_dtype_bytes(v->dtype) < td_dtype_bytes(TDSL_DTYPE_F32);
 }
 
 static void try_product(pack_t *s, tir_node_t *n) {
