@@ -326,6 +326,10 @@ void tir_assign_plan(td_arena_t *scratch, tir_node_t *node);
 void tir_print(td_buf_t *out, const tir_module_t *);
 /* The same with a `loc("name":line:column)` after each slot, fact and node. */
 void tir_print_locs(td_buf_t *out, const tir_module_t *);
+/* What a print of the function now would call its values: tir_value_t* ->
+ * const char *, in `arena`. */
+void tir_print_names(td_arena_t *arena, const tir_module_t *,
+                     const tir_func_t *func, td_map_t *names);
 /* Reads what tir_print wrote (print, parse, print is the identity).  NULL
  * after diagnostics. Hostile input is refused, never trusted. */
 tir_module_t *tir_parse(td_task_t *, td_arena_t *, uint32_t file);

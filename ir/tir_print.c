@@ -381,6 +381,24 @@ static void print_module(td_buf_t *out, const tir_module_t *module,
   td_arena_free_all(&p.arena);
 }
 
+void tir_print_names(td_arena_t *arena, const tir_module_t *module,
+                     const tir_func_t *func, td_map_t *names) {
+  td_buf_t text; /* names are made as they are printed */
+  td_buf_init(&text, arena->task);
+  tir_printer_t p = {
+      .out = &text, .module_arena = module->arena, .pool = module->pool};
+  td_arena_init(&p.arena, arena->task);
+  print_func(&p, func);
+  td_map_init(names, arena);
+  for (size_t i = 0; i < p.value_names.length; i++) {
+    const char *name = p.value_names.entries[i].value;
+    td_map_put_u64(names, p.value_names.entries[i].number,
+                   (void *)(uintptr_t)td_arena_strdup(arena, name));
+  }
+  td_arena_free_all(&p.arena);
+  td_buf_free(&text);
+}
+
 void tir_print(td_buf_t *out, const tir_module_t *module) {
   print_module(out, module, false);
 }

@@ -41,6 +41,33 @@ void pass_remark_number(remark_t *remark, const char *name,
   remark->numbers[remark->number_count++] = (remark_number_t){name, value};
 }
 
+const char *pass_remark_reader(const tir_node_t *reader) {
+  return reader->out_count > 0 ? reader->outs[0]->name : "an assertion";
+}
+
+void pass_remark_names(const pass_state_t *state, const tir_module_t *module,
+                       const tir_func_t *func, remark_names_t *names) {
+  if (state->remarks == NULL) return;
+  names->func = func->name;
+  tir_print_names(state->remarks->arena, module, func, &names->of);
+}
+
+static const char *name_of(const remark_names_t *names,
+                           const tir_value_t *value) {
+  const char *name =
+      td_map_get_u64(&names->of, (uint64_t)(uintptr_t)value);
+  return name != NULL ? name : value->name;
+}
+
+void pass_remark_edge(remark_t *remark, const remark_names_t *names,
+                      const tir_value_t *value, const tir_node_t *reader) {
+  if (remark == NULL) return;
+  remark->func = names->func;
+  remark->from = name_of(names, value);
+  remark->to = reader->out_count > 0 ? name_of(names, reader->outs[0])
+                                     : pass_remark_reader(reader);
+}
+
 /* ---- printing ----------------------------------------------------------- */
 
 static const char *const kind_names[] = {"done", "refused", "note"};
@@ -131,6 +158,15 @@ static void put_json(td_buf_t *out, td_task_t *task, td_arena_t *arena,
   td_buf_puts(out, "},\"hint\":");
   if (r->hint != NULL) td_buf_json(out, td_str(r->hint));
   else td_buf_puts(out, "null");
+  if (r->from != NULL) {
+    td_buf_puts(out, ",\"edge\":{\"function\":");
+    td_buf_json(out, td_str(r->func));
+    td_buf_puts(out, ",\"from\":");
+    td_buf_json(out, td_str(r->from));
+    td_buf_puts(out, ",\"to\":");
+    td_buf_json(out, td_str(r->to));
+    td_buf_putc(out, '}');
+  }
   td_buf_puts(out, "}\n");
 }
 

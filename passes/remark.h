@@ -34,7 +34,7 @@ typedef struct remark_number {
   const ix_poly_t *value; /* over the dims of the program */
 } remark_number_t;
 
-enum { REMARK_PLACES = 4, REMARK_NUMBERS = 4 };
+enum { REMARK_PLACES = 4, REMARK_NUMBERS = 6 };
 
 typedef struct remark {
   const char *pass; /* as listings spell it */
@@ -44,6 +44,9 @@ typedef struct remark {
   remark_number_t numbers[REMARK_NUMBERS];
   const char *text; /* one sentence without a stop */
   const char *hint; /* a cure, or NULL */
+  /* of an edge: the function, the value, and the first value that its reader
+   * makes, by their names in dumps; NULL: of none */
+  const char *func, *from, *to;
 } remark_t;
 
 /* All remarks of one compile, in the order of passes and of the program.
@@ -62,13 +65,26 @@ remark_t *pass_remark(pass_state_t *state, const char *pass,
 void pass_remark_place(remark_t *remark, td_loc_t loc);
 void pass_remark_number(remark_t *remark, const char *name,
                         const ix_poly_t *value);
+/* Names of the values of a function, as its dump now has them. */
+typedef struct remark_names {
+  const char *func;
+  td_map_t of; /* tir_value_t* -> const char * */
+} remark_names_t;
+void pass_remark_names(const pass_state_t *state, const tir_module_t *module,
+                       const tir_func_t *func, remark_names_t *names);
+/* The remark is about what `reader` reads of `value`. */
+void pass_remark_edge(remark_t *remark, const remark_names_t *names,
+                      const tir_value_t *value, const tir_node_t *reader);
+/* What a node is called in texts. */
+const char *pass_remark_reader(const tir_node_t *reader);
 
 /* "bytes kept: 4*N, at most 4096", without a line's end. */
 void pass_remark_number_print(td_buf_t *out, const remark_number_t *number);
 
 /* FILE:LINE:COLUMN: remark[CODE]: TEXT, then further places, numbers and the
  * hint, each on a line of its own; or one JSON object a line with the keys
- * pass, kind, where, code, text, numbers, hint. `line` > 0 keeps those that
+ * pass, kind, where, code, text, numbers, hint, and edge if it is about
+ * one. `line` > 0 keeps those that
  * touch that line of source `file` only. */
 void pass_remarks_print(td_buf_t *out, td_task_t *task,
                         const struct pass_remarks *remarks, uint32_t file,

@@ -32,7 +32,6 @@
 enum {
   CHEAP_SIZE = 10,   /* operations that cost less than a load from memory */
   BODY_LIMIT = 300,  /* operations of a fused body */
-  SIMT_COLUMNS = 64, /* of a tile of a product, where the row has none */
 };
 
 /* The value of a matrix product, before anything is done with it. */
@@ -55,14 +54,15 @@ typedef struct producer {
   double reader_count;  /* nodes */
   double visits;        /* evaluations of all readers, in elements of it */
   bare_sum_t *ends;     /* the product whose kernel can finish it, or NULL */
-  bool is_priced, is_dear; /* moving it costs more than storing it */
-  int64_t moved_ns, stored_ns;
+  bool is_priced;
+  int64_t moved_ns, stored_ns; /* all readers together */
 } producer_t;
 
 typedef struct fuse {
   pass_state_t *state;
   tir_module_t *module;
   tir_func_t *func;
+  remark_names_t names; /* before anything moved */
   td_arena_t scratch;
   td_map_t producers; /* tir_value_t* -> producer_t* */
   td_map_t sums;      /* tir_value_t* -> bare_sum_t* */
@@ -115,19 +115,6 @@ static void add_producer(fuse_t *f, tir_block_t *block, size_t at) {
   td_map_put_u64(&f->producers, key_of(n->outs[0]), p);
 }
 
-/* How often one reader evaluates what stands in place of a load, in elements
- * of the producer: a tile of a product packs an operand once. */
-static double visits_of(const fuse_t *f, const tir_node_t *reader,
-                        const tir_value_t *v) {
-  double elements = tensor_elements(v), tuples = tensor_tuples(reader);
-  double visits = elements > 0 ? tuples / elements : 1.0;
-  if (group_is_contraction(reader)) {
-    const ir_target_t *target = tensor_target(f->state);
-    visits /= target->nc > 0 ? target->nc : SIMT_COLUMNS;
-  }
-  return visits < 1.0 ? 1.0 : visits;
-}
-
 static void note_load(void *user, tir_expr_t *e) {
   fuse_t *f = user;
   if (e->op != TIR_X_LOAD) return;
@@ -141,7 +128,9 @@ static void note_load(void *user, tir_expr_t *e) {
   p->load_count++;
   if (p->reader != f->reader) {
     p->reader_count += 1;
-    p->visits += visits_of(f, f->reader, e->u.value);
+    p->visits +=
+        tensor_visits(&f->scratch, tensor_target(f->state), f->reader,
+                      e->u.value);
   }
   p->reader = f->reader;
   p->is_read_elsewhere |= p->block != f->block;
@@ -326,13 +315,14 @@ typedef struct reading {
   size_t at;
   size_t size;      /* of the reader so far */
   bool is_costly;   /* what has moved into it */
+  TD_VEC(producer_t *) moved; /* without repeats */
 } reading_t;
 
 /* Whether a cheap producer costs less with its value in memory: every reader
  * then loads one value, and else all that the producer reads. The answer is
  * one for all readers, or both would be paid. */
 static bool is_dear(fuse_t *f, producer_t *p) {
-  if (p->is_priced) return p->is_dear;
+  if (p->is_priced) return p->moved_ns > p->stored_ns;
   const tir_value_t *v = p->node->outs[0];
   const ir_target_t *target = tensor_target(f->state);
   double elements = tensor_elements(v);
@@ -353,8 +343,7 @@ static bool is_dear(fuse_t *f, producer_t *p) {
   p->moved_ns = tensor_price_ns(target, &moved);
   p->stored_ns = tensor_price_ns(target, &stored);
   p->is_priced = true;
-  p->is_dear = p->moved_ns > p->stored_ns;
-  return p->is_dear;
+  return p->moved_ns > p->stored_ns;
 }
 
 /* The end of a product goes on only into what ends the same product, and
@@ -391,22 +380,43 @@ static void note_copied_load(void *user, tir_expr_t *e) {
   if (p != NULL) p->load_count++;
 }
 
+static void note_moved(reading_t *r, producer_t *p) {
+  if (r->f->state->remarks == NULL) return;
+  for (size_t i = 0; i < r->moved.length; i++) {
+    if (r->moved.data[i] == p) return;
+  }
+  is_dear(r->f, p); /* what it is priced at, whether that mattered or not */
+  td_vec_push(&r->f->scratch, &r->moved, p);
+}
+
 /* The value itself is gone, or is read by others still. */
 static void report(const reading_t *r, const producer_t *p) {
   const tir_value_t *v = p->node->outs[0];
-  const char *reader =
-      r->node->out_count > 0 ? r->node->outs[0]->name : "an assertion";
+  const char *reader = pass_remark_reader(r->node);
   remark_t *m = pass_remark(r->f->state, "fuse-elementwise",
                             p->has_moved ? REMARK_CODE_FUSE_DONE
                                          : REMARK_CODE_RECOMPUTE_DONE,
                             r->node->loc, "%s is computed where %s reads it",
                             v->name, reader);
   pass_remark_place(m, p->node->loc);
+  pass_remark_edge(m, &r->f->names, v, r->node);
   ix_pool_t *pool = r->f->module->pool;
   pass_remark_number(m, "bytes_not_loaded", tensor_bytes(pool, v));
-  if (!p->is_priced) return;
   pass_remark_number(m, "price_ns", ix_const(pool, p->moved_ns));
-  pass_remark_number(m, "price_ns_if_stored", ix_const(pool, p->stored_ns));
+  pass_remark_number(m, "price_ns_if_apart", ix_const(pool, p->stored_ns));
+}
+
+/* A reader that loads a value at one place still is reported for that. */
+static void report_moved(const reading_t *r) {
+  for (size_t i = 0; i < r->moved.length; i++) {
+    const producer_t *p = r->moved.data[i];
+    bool is_read = false;
+    for (uint32_t k = 0; k < tir_node_expr_count(r->node); k++) {
+      is_read |= tir_mentions_value(&r->f->scratch, *tir_node_expr(r->node, k),
+                                    p->node->outs[0]);
+    }
+    if (!is_read) report(r, p);
+  }
 }
 
 static tir_expr_t *replace_load(void *user, tir_expr_t *e) {
@@ -429,7 +439,7 @@ static tir_expr_t *replace_load(void *user, tir_expr_t *e) {
   if (n->outs[0]->dtype != body->type) {
     body = tir_cast(arena, n->outs[0]->dtype, body);
   }
-  report(r, p);
+  note_moved(r, p);
   r->size += p->size;
   r->is_costly |= p->is_costly;
   r->f->has_changed = true;
@@ -446,7 +456,7 @@ static void fuse_block(fuse_t *f, tir_block_t *block) {
     f->block = block;
     /* a product that comes in by a load was rounded when it was stored */
     if (n->is_fma && n->body->op != TIR_X_MUL) n->is_fma = false;
-    reading_t r = {f, n, i, 0, false};
+    reading_t r = {.f = f, .node = n, .at = i};
     for (uint32_t k = 0; k < tir_node_expr_count(n); k++) {
       r.size += tir_expr_size(&f->scratch, *tir_node_expr(n, k));
     }
@@ -459,6 +469,7 @@ static void fuse_block(fuse_t *f, tir_block_t *block) {
       tir_expr_t *fresh = tir_rewrite_into(&rewriter, *slot);
       if (f->has_changed) *slot = fresh;
     }
+    report_moved(&r);
     /* a producer that took others in is larger now */
     producer_t *self =
         n->out_count == 1 ? producer_of(f, n->outs[0]) : NULL;
@@ -489,6 +500,7 @@ bool pass_fuse_elementwise(pass_state_t *state, tir_module_t *module) {
   for (uint32_t i = 0; i < module->func_count; i++) {
     fuse_t f = {.state = state, .module = module, .func = module->funcs[i]};
     td_arena_init(&f.scratch, state->task);
+    pass_remark_names(state, module, f.func, &f.names);
     td_map_init(&f.producers, &f.scratch);
     td_map_init(&f.sums, &f.scratch);
     td_map_init(&f.unstable, &f.scratch);

@@ -34,6 +34,39 @@ enum {
   FAR = 512,              /* nodes that panels move up at most */
 };
 
+/* A group that grows. */
+typedef struct group {
+  td_arena_t scratch;
+  bool has_tiles, may_have_sides;
+  tir_node_t *nodes[CASCADE_LIMIT + 1];
+  uint32_t count;
+  size_t size;     /* operations */
+  td_map_t values; /* tir_value_t* -> itself: read or defined */
+  size_t value_count;
+  product_form_t sides[SIDE_LIMIT];
+  uint32_t side_count;
+  bool is_product;
+  tensor_limit_t limit; /* what the last refusal was about */
+} group_t;
+
+static remark_code_t too_much(group_t *g, remark_code_t code,
+                              const char *what, int64_t need, int64_t most) {
+  g->limit = (tensor_limit_t){what, need, most};
+  return code;
+}
+
+static remark_code_t too_many_nodes(group_t *g, int64_t most) {
+  return too_much(g, REMARK_CODE_FUSE_REGISTERS, "nodes", g->count + 1, most);
+}
+
+/* A part that a block keeps. */
+static remark_code_t judge_part(group_t *g, int64_t bytes) {
+  return bytes <= SCRATCH_LIMIT
+             ? REMARK_CODE_FUSE_DONE
+             : too_much(g, REMARK_CODE_FUSE_SHARED_BYTES, "part_bytes", bytes,
+                        SCRATCH_LIMIT);
+}
+
 /* ---- joining ------------------------------------------------------------- */
 
 typedef struct join {
@@ -118,15 +151,17 @@ static bool may_store(const join_t *j, tir_node_t *n) {
 }
 
 /* FUSE_DONE: may join; else why not. */
-static remark_code_t judge_join(td_arena_t *scratch, tir_node_t **nodes,
-                                uint32_t count, tir_node_t *n) {
+static remark_code_t judge_join(group_t *g, tir_node_t *n) {
+  td_arena_t *scratch = &g->scratch;
+  tir_node_t **nodes = g->nodes;
+  uint32_t count = g->count;
   join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
   if (n->cascade != 0 || (n->kind == TIR_UPDATE && !may_store(&j, n)) ||
       (n->kind != TIR_MAP && n->kind != TIR_UPDATE)) {
     return REMARK_CODE_FUSE_KIND;
   }
   if (group_is_contraction(n)) return REMARK_CODE_FUSE_COSTS_MORE;
-  if (count >= GROUP_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
+  if (count >= GROUP_LIMIT) return too_many_nodes(g, GROUP_LIMIT);
   nodes[count] = n; /* room was left */
   j.prefix = group_prefix(nodes, count + 1);
   /* single numbers need no loops to share */
@@ -146,8 +181,7 @@ static remark_code_t judge_join(td_arena_t *scratch, tir_node_t **nodes,
     if (__builtin_add_overflow(bytes, part, &bytes)) bytes = INT64_MAX;
   }
   if (j.is_refused) return REMARK_CODE_FUSE_UNSPLITTABLE;
-  return bytes <= SCRATCH_LIMIT ? REMARK_CODE_FUSE_DONE
-                                : REMARK_CODE_FUSE_SHARED_BYTES;
+  return judge_part(g, bytes);
 }
 
 /* ---- products and their ends --------------------------------------------- */
@@ -168,8 +202,10 @@ static void check_element(void *user, tir_expr_t *e) {
 
 /* A map or an update that reads elements of the products at its own
  * indices. */
-static remark_code_t judge_end(td_arena_t *scratch, tir_node_t **nodes,
-                               uint32_t count, tir_node_t *n) {
+static remark_code_t judge_end(group_t *g, tir_node_t *n) {
+  td_arena_t *scratch = &g->scratch;
+  tir_node_t **nodes = g->nodes;
+  uint32_t count = g->count;
   join_t j = {.scratch = scratch, .nodes = nodes, .count = count,
               .reader = n};
   bool is_update = n->kind == TIR_UPDATE;
@@ -178,7 +214,7 @@ static remark_code_t judge_end(td_arena_t *scratch, tir_node_t **nodes,
   }
   if (is_update && !may_store(&j, n)) return REMARK_CODE_FUSE_KIND;
   if (n->reduce != TIR_REDUCE_NONE) return REMARK_CODE_FUSE_UNSPLITTABLE;
-  if (count >= GROUP_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
+  if (count >= GROUP_LIMIT) return too_many_nodes(g, GROUP_LIMIT);
   for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
     tir_walk(scratch, *tir_node_expr(n, i), check_element, &j);
   }
@@ -187,12 +223,14 @@ static remark_code_t judge_end(td_arena_t *scratch, tir_node_t **nodes,
 }
 
 /* A map over the rows, and more, that finishes what a cascade computed. */
-static remark_code_t judge_finish(td_arena_t *scratch, tir_node_t **nodes,
-                                  uint32_t count, tir_node_t *n) {
+static remark_code_t judge_finish(group_t *g, tir_node_t *n) {
+  td_arena_t *scratch = &g->scratch;
+  tir_node_t **nodes = g->nodes;
+  uint32_t count = g->count;
   uint32_t rows = group_cascade_rows(nodes, count);
   uint32_t places[IX_MAX_RANK];
   if (n->kind != TIR_MAP || n->cascade != 0) return REMARK_CODE_FUSE_KIND;
-  if (count >= CASCADE_LIMIT) return REMARK_CODE_FUSE_REGISTERS;
+  if (count >= CASCADE_LIMIT) return too_many_nodes(g, CASCADE_LIMIT);
   if (n->reduce != TIR_REDUCE_NONE || tensor_parallel(n) < rows) {
     return REMARK_CODE_FUSE_UNSPLITTABLE;
   }
@@ -210,27 +248,13 @@ static remark_code_t judge_finish(td_arena_t *scratch, tir_node_t **nodes,
     if (is_row) continue;
     if (!ix_interval(n->indices[i]->extent, &lo, &hi) ||
         __builtin_mul_overflow(bytes, hi, &bytes)) {
-      return REMARK_CODE_FUSE_SHARED_BYTES;
+      return judge_part(g, INT64_MAX);
     }
   }
-  return bytes <= SCRATCH_LIMIT ? REMARK_CODE_FUSE_DONE
-                                : REMARK_CODE_FUSE_SHARED_BYTES;
+  return judge_part(g, bytes);
 }
 
 /* ---- a group that grows -------------------------------------------------- */
-
-typedef struct group {
-  td_arena_t scratch;
-  bool has_tiles, may_have_sides;
-  tir_node_t *nodes[CASCADE_LIMIT + 1];
-  uint32_t count;
-  size_t size;     /* operations */
-  td_map_t values; /* tir_value_t* -> itself: read or defined */
-  size_t value_count;
-  product_form_t sides[SIDE_LIMIT];
-  uint32_t side_count;
-  bool is_product;
-} group_t;
 
 static size_t operations(td_arena_t *scratch, tir_node_t *n) {
   size_t size = 0;
@@ -270,11 +294,19 @@ static void find_fresh(group_t *g, tir_node_t *n, fresh_t *f) {
   for (uint32_t i = 0; i < n->out_count; i++) note_value(f, n->outs[i]);
 }
 
-static bool has_room(group_t *g, tir_node_t *n) {
+static remark_code_t judge_room(group_t *g, tir_node_t *n) {
   fresh_t f;
   find_fresh(g, n, &f);
-  return g->value_count + f.count <= VALUE_LIMIT &&
-         g->size + operations(&g->scratch, n) <= OPERATION_LIMIT;
+  size_t values = g->value_count + f.count;
+  size_t size = g->size + operations(&g->scratch, n);
+  if (values > VALUE_LIMIT) {
+    return too_much(g, REMARK_CODE_FUSE_REGISTERS, "values", (int64_t)values,
+                    VALUE_LIMIT);
+  }
+  return size <= OPERATION_LIMIT
+             ? REMARK_CODE_FUSE_DONE
+             : too_much(g, REMARK_CODE_FUSE_REGISTERS, "operations",
+                        (int64_t)size, OPERATION_LIMIT);
 }
 
 static void accept(group_t *g, tir_node_t *n) {
@@ -332,26 +364,26 @@ static remark_code_t judge_side(group_t *g, tir_node_t *n) {
       !may_share_grid(g, &form)) {
     return REMARK_CODE_FUSE_ORDER;
   }
-  return g->side_count < SIDE_LIMIT && g->count < GROUP_LIMIT
+  if (g->count >= GROUP_LIMIT) return too_many_nodes(g, GROUP_LIMIT);
+  return g->side_count < SIDE_LIMIT
              ? REMARK_CODE_FUSE_DONE
-             : REMARK_CODE_FUSE_REGISTERS;
+             : too_much(g, REMARK_CODE_FUSE_REGISTERS, "products",
+                        g->side_count + 1, SIDE_LIMIT);
 }
 
 static remark_code_t judge(group_t *g, tir_node_t *n) {
   if (n->kind == TIR_LOOP || n->kind == TIR_ASSERT) {
     return REMARK_CODE_FUSE_KIND;
   }
-  if (!has_room(g, n)) return REMARK_CODE_FUSE_REGISTERS;
-  if (g->nodes[0]->cascade != 0) {
-    return judge_finish(&g->scratch, g->nodes, g->count, n);
-  }
-  if (!g->is_product) {
-    return judge_join(&g->scratch, g->nodes, g->count, n);
-  }
+  g->limit = (tensor_limit_t){0};
+  remark_code_t room = judge_room(g, n);
+  if (room != REMARK_CODE_FUSE_DONE) return room;
+  if (g->nodes[0]->cascade != 0) return judge_finish(g, n);
+  if (!g->is_product) return judge_join(g, n);
   if (group_is_contraction(n)) return judge_side(g, n);
   /* only tiles store elsewhere */
   if (n->kind == TIR_UPDATE && !has_tiles(g)) return REMARK_CODE_FUSE_KIND;
-  return judge_end(&g->scratch, g->nodes, g->count, n);
+  return judge_end(g, n);
 }
 
 /* ---- moving up ----------------------------------------------------------- */
@@ -464,7 +496,7 @@ static void report_sides(pass_state_t *state, tir_module_t *module,
     tensor_price_add(&beside, &shared, -1.0);
     pass_remark_number(m, "price_ns",
                        ix_const(pool, tensor_price_ns(target, &beside)));
-    pass_remark_number(m, "price_ns_apart",
+    pass_remark_number(m, "price_ns_if_apart",
                        ix_const(pool, tensor_price_ns(target, &apart)));
   }
 }
@@ -499,8 +531,10 @@ static uint32_t grow(joining_t *j, tir_block_t *block, size_t i) {
     tir_node_t *m = block->data[at];
     remark_code_t code = judge(&g, m);
     if (code != REMARK_CODE_FUSE_DONE) {
+      tensor_limit_t limit = g.limit; /* bring asks about others */
       if (g.is_product && bring(&g, block, at)) continue;
-      tensor_edges_refuse(j->edges, m, j->last, code);
+      g.limit = limit;
+      tensor_edges_refuse(j->edges, m, j->last, code, &g.limit);
       break;
     }
     accept(&g, m);

@@ -1,7 +1,13 @@
 /* price.c: see price.h. */
 #include "passes/tensor/price.h"
 
+#include "passes/tensor/group_product.h"
 #include "runtime/base/num.h"
+
+enum {
+  BLOCK_ROWS = 1024, /* of a product, at most */
+  SIMT_SIZE = 64,    /* rows and columns of one, where the row has none */
+};
 
 const ir_target_t *tensor_target(const pass_state_t *state) {
   const char *name = state->options->target;
@@ -83,6 +89,41 @@ void tensor_price_node(td_arena_t *scratch, tir_node_t *n,
     price->bytes += tensor_elements(v) * (double)td_dtype_bytes(v->dtype);
   }
   price->launches += 1;
+}
+
+static double list_count(const product_list_t *l) {
+  double count = 1.0;
+  for (uint32_t i = 0; i < l->count; i++) {
+    count *= tensor_most(l->indices[i]->extent);
+  }
+  return count;
+}
+
+/* Blocks of `size` that count elements are cut into. */
+static double pieces(double count, double size) {
+  return count <= size ? 1.0 : count / size;
+}
+
+/* A block evaluates an operand once for each of its places. */
+static double product_visits(td_arena_t *scratch, const ir_target_t *target,
+                             const product_form_t *f, const tir_value_t *v) {
+  double rows = target->nc > 0 ? BLOCK_ROWS : SIMT_SIZE;
+  double columns = target->nc > 0 ? target->nc : SIMT_SIZE;
+  double m = list_count(&f->m), n = list_count(&f->n), visits = 0;
+  if (tir_mentions_value(scratch, f->a, v)) visits += m * pieces(n, columns);
+  if (tir_mentions_value(scratch, f->b, v)) visits += n * pieces(m, rows);
+  return visits * list_count(&f->batch) * list_count(&f->k);
+}
+
+double tensor_visits(td_arena_t *scratch, const ir_target_t *target,
+                     tir_node_t *reader, const tir_value_t *v) {
+  product_form_t form;
+  double elements = tensor_elements(v), visits = tensor_tuples(reader);
+  if (group_product_find_form(scratch, reader, &form) &&
+      group_product_pays(&form)) {
+    visits = product_visits(scratch, target, &form, v);
+  }
+  return visits <= elements ? 1.0 : visits / elements;
 }
 
 /* ---- sums ---------------------------------------------------------------- */

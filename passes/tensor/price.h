@@ -34,6 +34,11 @@ void tensor_price_loads(td_arena_t *scratch, tir_expr_t *e, double count,
 /* A node as a kernel of its own. */
 void tensor_price_node(td_arena_t *scratch, tir_node_t *n,
                        tensor_price_t *price);
+/* How often one reader evaluates what stands in place of its loads of v, in
+ * elements of v, at least 1: a block of a product evaluates an operand once for
+ * each place that it has there. */
+double tensor_visits(td_arena_t *scratch, const ir_target_t *target,
+                     tir_node_t *reader, const tir_value_t *v);
 /* Adds `times` times one price to another. */
 void tensor_price_add(tensor_price_t *to, const tensor_price_t *from,
                       double times);
