@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -119,8 +120,9 @@ typedef float wide_t __attribute__((vector_size(64)));
 static wide_t *memory(int which) {
   static wide_t *kept[2];
   if (kept[which] == NULL) {
-    kept[which] = aligned_alloc(64, memory_bytes);
+    kept[which] = aligned_alloc((size_t)2 << 20, memory_bytes);
     if (kept[which] == NULL) exit(1);
+    (void)madvise(kept[which], memory_bytes, MADV_HUGEPAGE);
     memset(kept[which], which + 1, memory_bytes);
   }
   return kept[which];

@@ -30,7 +30,7 @@ static int64_t columns_of(const tile_t *t, tdsl_dtype_t type, int64_t width) {
 /* Rows of a block: whole groups, and whole tiles if that is not more than a
  * cache's worth of what a row keeps: a causal mask ends with both. */
 int64_t tile_sweep_block_rows(const sweep_t *s, int64_t most) {
-  enum { MOST_ROWS = 192, LEAST_ROWS = 24, MOST_ELEMENTS = 65536 };
+  enum { MOST_ROWS = 192, LEAST_ROWS = 24, MOST_ELEMENTS = 131072 };
   const tile_t *t = s->t;
   int64_t width = 1, size;
   for (uint32_t k = 0; k < t->node_count; k++) {

@@ -272,6 +272,12 @@ void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
   }
 }
 
+/* Deepest product that is packed: columns of a tile are all there, on a CPU
+ * in a cache. */
+static int64_t most_depth(const tile_t *t) {
+  return t->target->warp > 0 ? 512 : 8192;
+}
+
 /* Products of tiles whose second factor is the same for several rows, and
  * the row index that it does not mention. */
 void tile_sweep_find_products(sweep_t *s) {
@@ -287,7 +293,8 @@ void tile_sweep_find_products(sweep_t *s) {
     int64_t depth;
     if (!contraction_analyse(&p) || p.k.count != 1 || p.n.count != 1 ||
         p.n.members[0] != n->indices[s->rows] ||
-        !ix_is_const(p.k.members[0]->extent, &depth) || depth > 512) {
+        !ix_is_const(p.k.members[0]->extent, &depth) ||
+        depth > most_depth(t)) {
       continue;
     }
     s->packed[k].node = n;
