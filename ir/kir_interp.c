@@ -67,7 +67,7 @@ static const kir_block_t *open_nest(kir_code_t *c, nest_t *n) {
     n->lo[d] = lo;
     n->step[d] = s->step;
     n->trips[d] = span <= 0 ? 0 : (span - 1) / s->step + 1;
-    n->vars[d] = kir_code_register(c, false);
+    n->vars[d] = kir_code_register(c);
     c->vars[s->var->id] = (kir_value_t){n->vars[d], false};
     if (__builtin_mul_overflow(n->total, n->trips[d], &n->total)) {
       c->failed = true;

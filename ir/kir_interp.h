@@ -1,5 +1,6 @@
 /* kir_interp.h: what the files of the KIR interpreter share (kir_interp.c
- * kir_interp_code.c kir_interp_lane.c kir_interp_memory.c).
+ * kir_interp_code.c kir_interp_expr.c kir_interp_lane.c kir_interp_memory.c
+ * kir_interp_async.c).
  *
  * How a kernel runs:
  *  1. It is compiled, for the dims of this call, to a flat program of steps.
@@ -137,7 +138,7 @@ typedef struct kir_code {
   td_map_t constants;  /* bits and type -> register of one value */
   td_map_t wide_constants; /* that register -> one of all lanes */
   td_map_t memories;   /* kir_buffer_t -> kir_memory_t */
-  td_map_t traits;     /* kir_expr_t -> bits, see kir_interp_code.c */
+  td_map_t traits;     /* kir_expr_t -> bits, see kir_interp_expr.c */
   kir_value_t *vars;   /* by id */
   /* values of the statement: kir_expr_t -> register, tagged */
   td_map_t memo;
@@ -152,10 +153,26 @@ typedef struct kir_code {
 
 /* ---- kir_interp_code.c ---- */
 void kir_code_block(kir_code_t *, const kir_block_t *);
+uint32_t kir_code_emit(kir_code_t *, kir_step_t step);
+void *kir_code_register(kir_code_t *);
+
+/* ---- kir_interp_expr.c ---- */
 /* Value of a poly of the kernel's dims; false if it has none. */
 bool kir_code_dim(const kir_code_t *, const ix_poly_t *, int64_t *out);
-uint32_t kir_code_emit(kir_code_t *, kir_step_t step);
-void *kir_code_register(kir_code_t *, bool is_wide);
+/* A register of its own, filled now, with a CONST or DIM. */
+void *kir_code_constant(kir_code_t *, const kir_expr_t *);
+/* What decides laziness and lanes: of each expression of a statement before
+ * any of them is evaluated. */
+void kir_code_traits(kir_code_t *, const kir_expr_t *);
+kir_value_t kir_code_eval(kir_code_t *, const kir_expr_t *);
+/* The same with a value for each lane, if there are lanes. */
+kir_value_t kir_code_wide(kir_code_t *, const kir_expr_t *);
+/* Evaluates subscripts, for lane 0 where the lanes are neighbours. */
+kir_access_t *kir_code_access(kir_code_t *, const kir_buffer_t *,
+                              uint32_t count, kir_expr_t *const *subs,
+                              td_loc_t loc);
+/* Values of the statement end with it, and where memory changes. */
+void kir_code_forget(kir_code_t *);
 
 /* ---- kir_interp_memory.c ---- */
 kir_memory_t *kir_code_memory(kir_code_t *, const kir_buffer_t *, void *data);
