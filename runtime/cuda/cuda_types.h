@@ -51,6 +51,7 @@ typedef enum rcuda_error_t {
   RCUDA_OPERATING_SYSTEM = 304,
   RCUDA_INVALID_HANDLE = 400,
   RCUDA_ILLEGAL_STATE = 401,
+  RCUDA_LOSSY_QUERY = 402,
   RCUDA_NOT_FOUND = 500,
   RCUDA_NOT_READY = 600,
   RCUDA_ILLEGAL_ADDRESS = 700,
@@ -396,6 +397,14 @@ typedef struct rcuda_alloc_node_t {
 } rcuda_alloc_node_t;
 
 /* Of an edge; all zero is the ordinary one. */
+typedef enum rcuda_edge_port_t {
+  RCUDA_PORT_DEFAULT = 0,
+  RCUDA_PORT_PROGRAMMATIC = 1, /* once all blocks let others begin */
+  RCUDA_PORT_LAUNCH_ORDER = 2, /* once all blocks have begun */
+  RCUDA_EDGE_DEFAULT = 0, /* types */
+  RCUDA_EDGE_PROGRAMMATIC = 1
+} rcuda_edge_port_t;
+
 typedef struct rcuda_edge_t {
   unsigned char from_port, to_port, type, unused[5];
 } rcuda_edge_t;

@@ -2,6 +2,8 @@
    what, places of asynchronous operands, and the end of a CTA. */
 #include "runtime/simgpu/async.h"
 
+#include "runtime/simgpu/depend.h"
+
 #include "runtime/simgpu/grid.h"
 #include "runtime/simgpu/sectors.h"
 #include "runtime/simgpu/wgmma.h"
@@ -397,7 +399,7 @@ bool sim_async_global_place(sim_warp_t *w, const sim_ins_t *ins,
   *alloc = a;
   if (kind == 'm') return true;
   if (launch->is_tracking)
-    sim_touch(a, address - a->address, bytes, kind);
+    sim_touch(a, address - a->address, bytes, kind, sim_is_early(w, launch));
   return !launch->uses_sectors ||
          sim_sectors_run(w, ins, a, address, bytes,
                          sim_touch_flags(ins, kind), lane);

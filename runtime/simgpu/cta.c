@@ -100,6 +100,8 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
   w->carry = 0;
   w->executed = 0;
   w->waits_for = NULL;
+  w->is_late = false;
+  w->waited_at = 0;
   w->sync_clock = 1;
   w->serial = w->tensor_serial = 0;
   memset(w->clocks, 0, cta->clock_words * sizeof *w->clocks);
@@ -173,6 +175,7 @@ void sim_cta_start(sim_cta_t *cta, uint64_t linear, bool is_first) {
   cta->epoch = 0;
   sim_new_stamp(cta);
   cta->generation++;
+  cta->has_waited = false;
   cta->is_running = true;
   cta->random = launch->options->seed * UINT64_C(0x2545F4914F6CDD1D) +
                 linear * 1315423911u + launch->number;

@@ -416,6 +416,8 @@ static void read_qualifiers(sim_named_t *n) {
     n->sub2 = has(f, "proxy") && !has(f, "tensormap::generic") ? SIM_FENCE_NONE
               : has(f, "cta")                                  ? SIM_FENCE_CTA
                                                                : 0;
+  if (td_str_eqc(f->base, "griddepcontrol"))
+    n->sub = has(f, "launch_dependents");
   if (td_str_eqc(f->base, "bar")) n->mods |= SIM_MOD_ALIGNED;
   if (td_str_eqc(f->base, "cvt"))
     n->sub = has(f, "rni") || has(f, "rzi") || has(f, "rmi") ||

@@ -210,6 +210,7 @@ typedef struct sim_kernel_t {
   bool is_communicating;  /* CTAs talk through global memory */
   bool has_partial_barrier; /* a barrier with a thread count */
   bool has_flags;         /* warps of a CTA may talk through memory */
+  bool has_trigger;       /* lets launches that depend on it begin early */
   bool has_cluster;       /* touches another CTA */
   bool has_async;         /* copies that complete later */
   bool has_mbar;

@@ -100,9 +100,12 @@ uint32_t sim_register_limit(const ptx_func_t *f) {
 static void note_talk(sim_decoder_t *d) {
   sim_kernel_t *k = d->kernel;
   bool has_fence = false;
-  for (size_t c = 0; c < d->code.length; c++)
-    has_fence = has_fence || (d->code.data[c].handler == SIM_H_fence &&
-                              d->code.data[c].sub2 != SIM_FENCE_NONE);
+  for (size_t c = 0; c < d->code.length; c++) {
+    const sim_ins_t *i = &d->code.data[c];
+    has_fence = has_fence || (i->handler == SIM_H_fence &&
+                              i->sub2 != SIM_FENCE_NONE);
+    if (i->handler == SIM_H_griddep && i->sub) k->has_trigger = true;
+  }
   for (size_t n = 0; n < d->atoms.length; n++) {
     const sim_ins_t *i = &d->code.data[d->atoms.data[n]];
     bool is_float =

@@ -153,65 +153,83 @@ static void choose_sample(sim_launch_t *launch) {
   launch->run_total = kept * unit;
 }
 
-int sim_launch_run(sim_launch_t *launch, sim_totals_t *out) {
+/* One thread holds as many blocks as the machine does, or less if they cost
+   the host too much. */
+static uint32_t held_blocks(const sim_launch_t *launch, uint64_t wave,
+                            uint32_t unit) {
+  uint64_t room = HELD_BYTES / sim_cta_bytes(launch), want = wave;
+  if (want > room) want = room;
+  if (want > launch->run_total) want = launch->run_total;
+  uint32_t held = (uint32_t)(want / unit * unit);
+  return held < unit ? unit : held;
+}
+
+static uint32_t thread_count(const sim_launch_t *launch, uint32_t unit) {
+  uint64_t threads = launch->options->threads
+                         ? launch->options->threads
+                         : (uint64_t)td_os_cpu_count();
+  uint64_t units = launch->run_total / unit;
+  uint64_t count = threads < units ? threads : units;
+  return count > 64 ? 64 : count ? (uint32_t)count : 1;
+}
+
+bool sim_launch_begin(sim_launch_t *launch) {
   const sim_kernel_t *k = launch->kernel;
   uint32_t unit = sim_cluster_size(launch);
   uint32_t held = unit, count = 1;
-  memset(out, 0, sizeof *out);
   sim_occupancy_t o =
       sim_occupancy(launch->row, launch->threads, k->registers,
                     launch->shared_end - launch->shared_start);
   uint64_t wave = (uint64_t)(o.ctas ? o.ctas : 1) * launch->row->sms;
   choose_sample(launch);
-  if (k->is_communicating) {
-    uint64_t want = wave;
-    uint64_t room = HELD_BYTES / sim_cta_bytes(launch);
-    if (want > room) want = room;
-    if (want > launch->cta_total) want = launch->cta_total;
-    held = (uint32_t)(want / unit * unit);
-    if (held < unit) held = unit;
-  } else {
-    uint64_t threads = launch->options->threads
-                           ? launch->options->threads
-                           : (uint64_t)td_os_cpu_count();
-    uint64_t units = launch->run_total / unit;
-    count = (uint32_t)(threads < units ? threads : units);
-    if (count > 64) count = 64;
-    if (count == 0) count = 1;
-  }
-  sim_worker_t *workers = NULL;
-  if (posix_memalign((void **)&workers, 64, count * sizeof *workers) == 0)
-    memset(workers, 0, count * sizeof *workers);
+  if (k->is_communicating || launch->is_held)
+    held = held_blocks(launch, wave, unit);
   else
-    workers = NULL;
-  bool ok = workers != NULL && td_mutex_init(&launch->mutex);
-  if (!ok) {
+    count = thread_count(launch, unit);
+  sim_worker_t *workers = NULL;
+  if (posix_memalign((void **)&workers, 64, count * sizeof *workers) != 0)
+    return false;
+  memset(workers, 0, count * sizeof *workers);
+  if (!td_mutex_init(&launch->mutex)) {
     free(workers);
-    return 2;
+    return false;
   }
+  launch->workers = workers;
+  launch->worker_count = count;
   launch->is_threaded = count > 1;
   sim_sectors_begin(launch);
   sim_l2_begin(launch, wave);
-  for (uint32_t n = 0; n < count && ok; n++)
-    ok = make_worker(&workers[n], launch, held);
-  if (ok) {
-    uint32_t started = 0;
-    while (started + 1 < count &&
-           td_thread_start(&workers[started + 1].thread, sim_schedule_run,
-                           &workers[started + 1], 0))
-      started++;
-    sim_schedule_run(&workers[0]);
-    for (uint32_t n = 1; n <= started; n++)
-      td_thread_join(&workers[n].thread);
-    for (uint32_t n = 0; n < count; n++) add_worker(&workers[n], out);
-    if (launch->options->has_lines) out->lines = add_lines(workers, count);
-  }
-  for (uint32_t n = 0; n < count; n++) free_worker(&workers[n]);
-  free(workers);
-  sim_l2_end(launch, out->counters);
-  sim_sectors_end(launch);
+  for (uint32_t n = 0; n < count; n++)
+    if (!make_worker(&workers[n], launch, held)) return false;
+  return true;
+}
+
+void sim_launch_go(sim_launch_t *launch) {
+  sim_worker_t *workers = launch->workers;
+  uint32_t started = 0;
+  while (started + 1 < launch->worker_count &&
+         td_thread_start(&workers[started + 1].thread, sim_schedule_run,
+                         &workers[started + 1], 0))
+    started++;
+  sim_schedule_run(&workers[0]);
+  for (uint32_t n = 1; n <= started; n++) td_thread_join(&workers[n].thread);
+}
+
+void sim_launch_end(sim_launch_t *launch, sim_totals_t *out) {
+  sim_worker_t *workers = launch->workers;
+  memset(out, 0, sizeof *out);
   free(launch->sample);
   launch->sample = NULL;
+  if (!workers) return;
+  for (uint32_t n = 0; n < launch->worker_count; n++)
+    if (workers[n].block_lanes) add_worker(&workers[n], out);
+  if (launch->options->has_lines)
+    out->lines = add_lines(workers, launch->worker_count);
+  for (uint32_t n = 0; n < launch->worker_count; n++)
+    free_worker(&workers[n]);
+  free(workers);
+  launch->workers = NULL;
+  sim_l2_end(launch, out->counters);
+  sim_sectors_end(launch);
   td_mutex_free(&launch->mutex);
-  return ok ? launch->result : 2;
 }

@@ -16,8 +16,13 @@ typedef struct sim_totals_t {
    declared alignments allow. */
 void sim_launch_layout(sim_launch_t *launch);
 
-/* Runs to the end. Returns the driver result: 0, or what a finding gave. */
-int sim_launch_run(sim_launch_t *launch, sim_totals_t *out);
+/* Takes what the launch needs: false without memory. Then it goes, a held one
+   until its blocks wait and, no longer held, once more; and it ends, with its
+   result in launch->result: 0, or what a finding gave. What was begun is to be
+   ended, whether or not it went. */
+bool sim_launch_begin(sim_launch_t *launch);
+void sim_launch_go(sim_launch_t *launch);
+void sim_launch_end(sim_launch_t *launch, sim_totals_t *out);
 
 /* The next number of a seeded sequence (splitmix64). */
 uint64_t sim_random(uint64_t *state);

@@ -75,7 +75,8 @@ static void free_wave(struct sim_l2_t *l2, wave_t *wave) {
 void sim_l2_end(sim_launch_t *launch, uint64_t *c) {
   struct sim_l2_t *l2 = launch->l2;
   if (!l2) return;
-  launch->memory->l2_step = l2->step;
+  if (l2->step > launch->memory->l2_step)
+    launch->memory->l2_step = l2->step;
   if (!l2->is_broken) {
     c[SIM_COUNTER_HBM_READ] = l2->fetched * 32;
     c[SIM_COUNTER_HBM_WRITTEN] = (l2->written + l2->changed) * 32;

@@ -40,7 +40,7 @@ static void drop_storage(sim_alloc_t *a) {
     if (a->bits) munmap(a->bits, pages * (SIM_PAGE / 8));
     if (a->counts) munmap(a->counts, pages * sizeof *a->counts);
   }
-  for (int k = 0; k < 3; k++) {
+  for (int k = 0; k < SIM_TOUCHES; k++) {
     if (a->touched[k])
       munmap(a->touched[k], (size_t)((a->bytes + 63) / 64 * 8));
     a->touched[k] = NULL;
@@ -284,8 +284,10 @@ void sim_memory_forget_sectors(sim_memory_t *m) {
 
 static uint64_t word_mask(uint64_t offset, uint64_t end, uint64_t word);
 
-void sim_touch(sim_alloc_t *a, uint64_t offset, uint64_t bytes, char kind) {
-  uint64_t **at = &a->touched[kind == 'r' ? 0 : kind == 'w' ? 1 : 2];
+void sim_touch(sim_alloc_t *a, uint64_t offset, uint64_t bytes, char kind,
+               bool is_early) {
+  int row = kind == 'r' ? 0 : kind == 'w' ? 1 : 2;
+  uint64_t **at = &a->touched[row + (is_early ? SIM_TOUCHES / 2 : 0)];
   uint64_t *bits = __atomic_load_n(at, __ATOMIC_ACQUIRE);
   if (!bits) {
     td_mutex_lock(&a->mutex);

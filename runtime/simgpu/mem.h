@@ -23,6 +23,7 @@
 #define SIM_SPACE_BYTES (UINT64_C(1) << 32)
 #define SIM_PAGE        4096u
 /* Windows: one a device, and one of reserved ranges (sim_virtual.c). */
+#define SIM_TOUCHES        6
 #define SIM_WINDOWS        17u
 #define SIM_VIRTUAL_WINDOW 16u
 
@@ -66,8 +67,10 @@ typedef struct sim_alloc_t {
   uint64_t physical;  /* of a mapping: handle of its memory */
   bool has_rights;    /* these decide who may touch it, not peer access: */
   uint64_t readers, writers; /* a bit a device */
-  uint64_t *touched[3]; /* of a launch that notes what it touches: a bit a
-                           byte read, written, used atomically; mapped */
+  uint64_t *touched[SIM_TOUCHES]; /* of a launch that notes what it touches:
+                                     a bit a byte read, written, used
+                                     atomically, then the same of what it
+                                     touches early (depend.h); mapped */
   const struct sim_options_t *options; /* for poison */
   uint64_t unique[2]; /* bytes of the sectors that the running launch has read
                          and written here */
@@ -126,8 +129,10 @@ uint32_t *sim_alloc_l2(sim_alloc_t *a);
 /* Unmaps both everywhere. */
 void sim_memory_forget_sectors(sim_memory_t *memory);
 
-/* Notes bytes that a launch touches. kind: 'r', 'w', 'a'. */
-void sim_touch(sim_alloc_t *a, uint64_t offset, uint64_t bytes, char kind);
+/* Notes bytes that a launch touches. kind: 'r', 'w', 'a'. is_early: before it
+   has waited for what it depends on. */
+void sim_touch(sim_alloc_t *a, uint64_t offset, uint64_t bytes, char kind,
+               bool is_early);
 
 /* -- definedness; ranges lie inside the allocation -- */
 bool sim_is_defined_slow(const sim_alloc_t *a, uint64_t offset,

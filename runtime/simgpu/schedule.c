@@ -83,6 +83,7 @@ static const char *waits_for(const sim_warp_t *w, char *text, size_t bytes) {
     break;
   case SIM_WARP_CLUSTER: td_buf_puts(&buf, "the cluster's barrier"); break;
   case SIM_WARP_GROUP: td_buf_puts(&buf, "its warpgroup"); break;
+  case SIM_WARP_GRID: td_buf_puts(&buf, "launches before its own"); break;
   default: td_buf_puts(&buf, "its turn"); break;
   }
   return text;
@@ -180,8 +181,19 @@ static uint64_t quiet_limit(const sim_worker_t *worker) {
   return limit > 1000 * QUIET ? limit : 1000 * QUIET;
 }
 
-/* Runs the held blocks in turn until the grid is used up. Blocks are taken
-   `unit` at a time: a cluster comes and goes together. */
+/* Those that a held launch had stopped go on. */
+static void release(const sim_worker_t *worker) {
+  for (uint32_t c = 0; c < worker->cta_count; c++) {
+    const sim_cta_t *cta = worker->ctas[c];
+    for (uint32_t n = 0; cta->is_running && n < cta->warp_count; n++)
+      if (cta->warps[n].state == SIM_WARP_GRID)
+        cta->warps[n].state = SIM_WARP_READY;
+  }
+}
+
+/* Runs the blocks that the worker holds in turn until the grid is used up, or
+   until nothing of a held launch can go on. Blocks are taken `unit` at a time:
+   a cluster comes and goes together. */
 void sim_schedule_run(void *arg) {
   sim_worker_t *worker = arg;
   sim_launch_t *launch = worker->launch;
@@ -196,6 +208,7 @@ void sim_schedule_run(void *arg) {
   fenv_t env;
   fegetenv(&env);
   fesetenv(FE_DFL_ENV);
+  if (!launch->is_held) release(worker);
   for (;;) {
     /* start blocks in every free unit */
     bool any = false;
@@ -264,12 +277,15 @@ void sim_schedule_run(void *arg) {
                   rounds > 100 &&
                   worker->executed - quiet > quiet_limit(worker)) ||
                  (idle == MBAR_ROUNDS && only_mbars(worker));
+    if (!ended && hangs && launch->is_held) break;
     if (!ended && hangs) {
       for (uint32_t n = 0; n < worker->cta_count; n++)
         if (worker->ctas[n]->is_running) report_hang(worker->ctas[n]);
       break;
     }
   }
-  __atomic_fetch_add(&launch->clock, worker->executed, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&launch->clock, worker->executed - worker->clocked,
+                     __ATOMIC_RELAXED);
+  worker->clocked = worker->executed;
   fesetenv(&env);
 }

@@ -12,6 +12,17 @@ int sim_capture(sim_stream_t *stream, const sim_op_run_t *op) {
     sim_op_free(&mine);
     return RCUDA_CAPTURE_INVALIDATED;
   }
+  /* between launches, a programmatic edge; else none that begins early */
+  bool is_launch = mine.kind == SIM_RUN_LAUNCH;
+  for (uint32_t i = 0; i < stream->last.count; i++) {
+    const sim_node_t *n = g->nodes[stream->last.list[i]];
+    uint8_t *port = &stream->last.port[i];
+    if (!is_launch || n->op.kind != SIM_RUN_LAUNCH)
+      *port = RCUDA_PORT_DEFAULT;
+    else if (mine.launch.is_programmatic && !*port)
+      *port = RCUDA_PORT_PROGRAMMATIC;
+  }
+  mine.launch.is_programmatic = false; /* the edges say it now */
   if (!sim_graph_add(g, &mine, &stream->last, true)) return RCUDA_OUT_OF_MEMORY;
   stream->last.count = 0;
   return sim_nodes_add(&stream->last, g->count - 1) ? 0
@@ -217,17 +228,24 @@ SIM_EXPORT int cuStreamGetCaptureInfo_v3(
                                  : RCUDA_CAPTURE_BROKEN;
   if (*status != RCUDA_CAPTURE_ACTIVE) return sim_leave(0);
   uint32_t n = s->last.count;
+  bool is_plain = true;
   if (after || edges) {
     rcuda_node_t **lent = realloc(s->lent, (n + 1u) * sizeof *lent);
     if (!lent) return sim_leave(RCUDA_OUT_OF_MEMORY);
     s->lent = lent;
-    for (uint32_t i = 0; i < n; i++)
+    rcuda_edge_t *data = realloc(s->lent_edges, (n + 1u) * sizeof *data);
+    if (!data) return sim_leave(RCUDA_OUT_OF_MEMORY);
+    s->lent_edges = data;
+    for (uint32_t i = 0; i < n; i++) {
       lent[i] = (rcuda_node_t *)(uintptr_t)g->nodes[s->last.list[i]]->handle;
+      data[i] = sim_edge_of(s->last.port[i]);
+      is_plain = is_plain && !s->last.port[i];
+    }
   }
   if (id) *id = g->number;
   if (graph) *graph = (rcuda_graph_t *)(uintptr_t)g->handle;
   if (after) *after = s->lent;
-  if (edges) *edges = NULL; /* all of them ordinary ones */
+  if (edges) *edges = is_plain ? NULL : s->lent_edges;
   if (count) *count = n;
-  return sim_leave(0);
+  return sim_leave(after && !edges && !is_plain ? RCUDA_LOSSY_QUERY : 0);
 }

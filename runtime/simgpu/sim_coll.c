@@ -42,6 +42,7 @@ void sim_coll_unqueue(sim_coll_t *coll) {
 
 void sim_coll_free(sim_coll_t *coll) {
   if (coll->item) sim_coll_unqueue(coll);
+  sim_clock_free(&coll->brings);
   free(coll->parts);
   free(coll);
 }
@@ -57,6 +58,7 @@ sim_coll_t *sim_coll_copy(const sim_coll_t *from) {
   *to = *from;
   to->item = NULL;
   to->since = 0;
+  to->brings = (sim_clock_t){0};
   to->parts = parts;
   memcpy(parts, from->parts, from->count * sizeof *parts);
   return to;
@@ -222,6 +224,35 @@ static void fail(sim_coll_t *coll, int async, bool breaks) {
   sim_queue_drop_head(item);
 }
 
+/* True if a rank that has completed the part knows that the other one came to
+   it: all that sends or folds into what the rank receives. */
+static bool hears(const sim_part_t *p, uint32_t rank, uint32_t other) {
+  switch (p->op) {
+  case SIM_COLL_BROADCAST: return other == p->peer;
+  case SIM_COLL_REDUCE: return rank == p->peer;
+  case SIM_COLL_SEND: return false;
+  case SIM_COLL_ALL_REDUCE:
+  case SIM_COLL_REDUCE_SCATTER:
+  case SIM_COLL_ALL_GATHER:
+  case SIM_COLL_ALL_TO_ALL:
+  case SIM_COLL_RECV:
+  case SIM_COLL_OPS: break;
+  }
+  return true;
+}
+
+void sim_coll_hear(sim_coll_t *coll, const sim_part_t *p,
+                   const sim_coll_t *other) {
+  sim_clock_t clock = {0};
+  if (coll == other || !hears(p, coll->rank, other->rank)) return;
+  if (sim_clock_copy(&clock, &other->item->clock)) {
+    /* it has been read there, not completed */
+    clock.at[other->item->lane]--;
+    sim_clock_join(&coll->brings, &clock);
+  }
+  sim_clock_free(&clock);
+}
+
 static void done(sim_coll_t *coll, sim_part_t *p) {
   p->is_done = true;
   sim_coll_count_part(coll->clique, coll->rank, p);
@@ -249,6 +280,12 @@ static bool run_part(sim_coll_t *coll, sim_part_t *p) {
                                          parts[0])
                      : sim_coll_transfer(coll->clique, owners[0], parts[0],
                                          coll, p);
+  for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t k = 0; k < n; k++)
+      sim_coll_hear(owners[i], parts[i], owners[k]);
+    if (is_pair(p)) sim_coll_hear(owners[i], parts[i], coll);
+    if (is_pair(p)) sim_coll_hear(coll, p, owners[i]);
+  }
   for (uint32_t i = 0; i < n; i++) done(owners[i], parts[i]);
   if (is_pair(p)) done(coll, p);
   if (code) coll->clique->is_broken = true;
@@ -283,6 +320,7 @@ bool sim_coll_advance(const sim_clock_t *clock) {
     for (uint32_t k = 0; k < coll->count; k++)
       if (!coll->parts[k].is_done) any |= run_part(coll, &coll->parts[k]);
     if (!is_finished(coll) || coll->clique->is_broken) continue;
+    sim_order_add_edge(coll->item, &coll->brings);
     sim_queue_done(coll->item);
     any = true;
   }

@@ -51,6 +51,8 @@ typedef struct sim_coll_t {
   bool is_captured;
   sim_queued_t *item; /* NULL: not queued */
   uint64_t since;     /* milliseconds, when it was first seen to wait; 0 */
+  sim_clock_t brings; /* what other ranks did before: it comes before all that
+                         follows here */
 } sim_coll_t;
 
 typedef struct sim_coll_stats_t {
@@ -207,6 +209,10 @@ void sim_coll_finding(sim_check_t id, const char *call, const char *format,
                       ...) TD_PRINTF(3, 4);
 /* Two communicators in different orders on two devices. */
 void sim_coll_judge_order(const sim_coll_t *coll);
+/* The part is carried out: what the other rank did before it comes before what
+   this one does after, if the part tells it so. */
+void sim_coll_hear(sim_coll_t *coll, const sim_part_t *part,
+                   const sim_coll_t *other);
 uint64_t sim_now_ms(void);
 /* Sleeps until something changes or the time comes; false after it. */
 bool sim_sleep_until(uint64_t ms);

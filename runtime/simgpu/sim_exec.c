@@ -118,7 +118,8 @@ static int flatten(const sim_graph_t *g, sim_graph_t *x, uint32_t root,
     sim_nodes_t after = {0};
     bool ok = true;
     for (uint32_t k = 0; ok && k < from->after.count; k++) {
-      ok = sim_nodes_add(&after, place[from->after.list[k]]);
+      ok = sim_nodes_add_port(&after, place[from->after.list[k]],
+                              from->after.port[k]);
       is_before[from->after.list[k]] = 1;
     }
     if (ok && !after.count && root != UINT32_MAX)
@@ -260,7 +261,8 @@ static uint32_t first_change(const sim_graph_t *g, const sim_graph_t *x,
     }
     bool same = a->after.count == b->after.count;
     for (uint32_t k = 0; same && k < a->after.count; k++)
-      same = a->after.list[k] == b->after.list[k];
+      same = a->after.list[k] == b->after.list[k] &&
+             a->after.port[k] == b->after.port[k];
     *result = same ? RCUDA_UPDATE_NOT_SUPPORTED
                    : RCUDA_UPDATE_TOPOLOGY_CHANGED;
     if ((a->op.kind == SIM_RUN_ALLOC || a->op.kind == SIM_RUN_FREE) &&
@@ -314,6 +316,7 @@ static bool recorded(sim_event_t *e, uint64_t serial, uint32_t lane) {
   sim_clock_free(&e->clock);
   sim_nodes_free(&e->last);
   e->graph = 0;
+  e->has_start = false;
   e->serial = serial;
   e->polls = 1;
   e->is_recorded = sim_clock_join(&e->clock, &sim_lane_of(lane)->clock);
@@ -339,7 +342,7 @@ static int settle_memory(const sim_graph_t *x, uint32_t lane, uint64_t ctx) {
       sim_op_run_t end = {.kind = SIM_RUN_FREE, .name = "cuGraphLaunch",
                           .ctx = ctx, .call = sim_state()->calls,
                           .dst = a->address, .bytes = a->bytes};
-      int code = sim_queue_add(lane, &end, NULL);
+      int code = sim_queue_add(lane, &end, NULL, NULL);
       if (code) return code;
     }
     a->is_given = true;
@@ -347,33 +350,59 @@ static int settle_memory(const sim_graph_t *x, uint32_t lane, uint64_t ctx) {
   return 0;
 }
 
-/* Queues the nodes after what the lane holds; clocks has count entries. */
+/* Of a launch of an executable graph: what comes before each node, then after
+   it; and, of launches, before it begins. */
+typedef struct launching_t {
+  sim_clock_t *clocks, *starts;
+} launching_t;
+
+/* Clocks before the node and, if edges let it begin early, before that. */
+static bool before_node(const sim_graph_t *x, uint32_t i,
+                        const sim_clock_t *base, const launching_t *l,
+                        bool *is_early) {
+  const sim_nodes_t *after = &x->nodes[i]->after;
+  bool ok = sim_clock_join(&l->clocks[i], base) &&
+            sim_clock_join(&l->starts[i], base);
+  *is_early = false;
+  for (uint32_t k = 0; ok && k < after->count; k++) {
+    uint32_t from = after->list[k];
+    bool lets = after->port[k] == RCUDA_PORT_LAUNCH_ORDER ||
+                (after->port[k] && sim_has_trigger(&x->nodes[from]->op));
+    *is_early = *is_early || lets;
+    ok = sim_clock_join(&l->clocks[i], &l->clocks[from]) &&
+         sim_clock_join(&l->starts[i],
+                        lets ? &l->starts[from] : &l->clocks[from]);
+  }
+  return ok;
+}
+
+/* Queues the nodes after what the lane holds. */
 static int launch_nodes(const sim_graph_t *x, uint64_t ctx,
-                        const sim_clock_t *base, sim_clock_t *clocks,
+                        const sim_clock_t *base, const launching_t *l,
                         sim_clock_t *all) {
   for (uint32_t i = 0; i < x->count; i++) {
     const sim_node_t *n = x->nodes[i];
     uint32_t lane = x->lanes[n->chain];
     sim_op_run_t op;
-    bool is_now = false;
-    bool ok = sim_clock_join(&clocks[i], base);
-    for (uint32_t k = 0; ok && k < n->after.count; k++)
-      ok = sim_clock_join(&clocks[i], &clocks[n->after.list[k]]);
+    bool is_now = false, is_early;
+    sim_clock_t *clock = &l->clocks[i];
+    bool ok = before_node(x, i, base, l, &is_early);
     sim_event_t *e =
         n->op.event ? sim_handle_number(SIM_TYPE_EVENT, n->op.event) : NULL;
     if (n->op.event && !e) return RCUDA_INVALID_HANDLE;
     if (n->op.kind == SIM_RUN_WAIT)
-      ok = ok && sim_clock_join(&clocks[i], &e->clock);
+      ok = ok && sim_clock_join(clock, &e->clock);
     if (!ok || !sim_op_copy(&op, &n->op)) return RCUDA_OUT_OF_MEMORY;
     op.call = sim_state()->calls;
     if (!op.ctx) op.ctx = ctx; /* a node that names none */
     if (op.kind == SIM_RUN_EVENT) op.serial = ++sim_state()->serial;
-    int code = sim_submit_lane(lane, &op, &clocks[i], &is_now);
+    int code = sim_submit_lane(lane, &op, clock,
+                               is_early ? &l->starts[i] : NULL, &is_now);
     if (code) return code;
     if (n->op.kind == SIM_RUN_EVENT && !recorded(e, op.serial, lane))
       return RCUDA_OUT_OF_MEMORY;
-    if (!sim_clock_join(&clocks[i], &sim_lane_of(lane)->clock) ||
-        !sim_clock_join(all, &clocks[i]))
+    if (!sim_clock_join(clock, &sim_lane_of(lane)->clock) ||
+        !sim_clock_join(all, clock))
       return RCUDA_OUT_OF_MEMORY;
   }
   return 0;
@@ -391,7 +420,8 @@ SIM_EXPORT int cuGraphLaunch(rcuda_exec_t *handle, rcuda_stream_t *stream) {
   if (!s && (code = sim_no_implicit(ctx)) != 0) return sim_leave(code);
   uint32_t lane = sim_lane_of_stream(ctx, s);
   sim_clock_t all = {0};
-  sim_clock_t *clocks = calloc(x->count + 1u, sizeof *clocks);
+  sim_clock_t *clocks = calloc(x->count + 1u, 2 * sizeof *clocks);
+  launching_t l = {clocks, clocks ? clocks + x->count + 1 : NULL};
   if (!clocks || !sim_queue_implicit(lane)) {
     free(clocks);
     return sim_leave(RCUDA_OUT_OF_MEMORY);
@@ -406,13 +436,16 @@ SIM_EXPORT int cuGraphLaunch(rcuda_exec_t *handle, rcuda_stream_t *stream) {
     code = RCUDA_OUT_OF_MEMORY;
   sim_clock_t base = {0};
   if (!code && !sim_clock_join(&base, &all)) code = RCUDA_OUT_OF_MEMORY;
-  if (!code) code = launch_nodes(x, owner, &base, clocks, &all);
-  for (uint32_t i = 0; i < x->count; i++) sim_clock_free(&clocks[i]);
+  if (!code) code = launch_nodes(x, owner, &base, &l, &all);
+  for (uint32_t i = 0; i < x->count; i++) {
+    sim_clock_free(&l.clocks[i]);
+    sim_clock_free(&l.starts[i]);
+  }
   free(clocks);
   sim_clock_free(&base);
   sim_op_run_t end = {.kind = SIM_RUN_EMPTY, .name = "cuGraphLaunch",
                        .ctx = owner, .call = sim_state()->calls};
-  if (!code) code = sim_queue_add(lane, &end, &all);
+  if (!code) code = sim_queue_add(lane, &end, &all, NULL);
   sim_clock_free(&all);
   if (s) s->polls = 1;
   return sim_leave(code);

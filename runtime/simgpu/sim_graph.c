@@ -5,28 +5,39 @@
 
 /* -- sets of nodes -- */
 
-bool sim_nodes_add(sim_nodes_t *nodes, uint32_t index) {
-  for (uint32_t i = 0; i < nodes->count; i++)
-    if (nodes->list[i] == index) return true;
+bool sim_nodes_add_port(sim_nodes_t *nodes, uint32_t index, uint8_t port) {
+  for (uint32_t i = 0; i < nodes->count; i++) {
+    if (nodes->list[i] != index) continue;
+    if (port < nodes->port[i]) nodes->port[i] = port; /* the stricter one */
+    return true;
+  }
   if (nodes->count == nodes->capacity) {
     uint32_t capacity = nodes->capacity ? nodes->capacity * 2 : 4;
     uint32_t *list = realloc(nodes->list, capacity * sizeof *list);
-    if (!list) return false;
-    nodes->list = list;
+    if (list) nodes->list = list;
+    uint8_t *ports = realloc(nodes->port, capacity);
+    if (ports) nodes->port = ports;
+    if (!list || !ports) return false;
     nodes->capacity = capacity;
   }
+  nodes->port[nodes->count] = port;
   nodes->list[nodes->count++] = index;
   return true;
 }
 
+bool sim_nodes_add(sim_nodes_t *nodes, uint32_t index) {
+  return sim_nodes_add_port(nodes, index, RCUDA_PORT_DEFAULT);
+}
+
 bool sim_nodes_join(sim_nodes_t *to, const sim_nodes_t *from) {
   for (uint32_t i = 0; i < from->count; i++)
-    if (!sim_nodes_add(to, from->list[i])) return false;
+    if (!sim_nodes_add_port(to, from->list[i], from->port[i])) return false;
   return true;
 }
 
 void sim_nodes_free(sim_nodes_t *nodes) {
   free(nodes->list);
+  free(nodes->port);
   memset(nodes, 0, sizeof *nodes);
 }
 
@@ -253,9 +264,22 @@ SIM_EXPORT int cuGraphClone(rcuda_graph_t **out, rcuda_graph_t *handle) {
 
 /* -- edges -- */
 
-/* Only ordinary edges: the other kinds are programmatic launch. */
-static bool is_ordinary(const rcuda_edge_t *e) {
-  return !e->from_port && !e->to_port && !e->type;
+/* An edge's port, or -1 of what is no edge between the two: programmatic ones
+   join launches. */
+static int port_of(const rcuda_edge_t *e, const sim_node_t *from,
+                   const sim_node_t *to) {
+  if (!e || (!e->from_port && !e->to_port && !e->type)) return 0;
+  if (e->type != RCUDA_EDGE_PROGRAMMATIC || e->to_port ||
+      e->from_port > RCUDA_PORT_LAUNCH_ORDER || !e->from_port ||
+      from->op.kind != SIM_RUN_LAUNCH || to->op.kind != SIM_RUN_LAUNCH)
+    return -1;
+  return e->from_port;
+}
+
+rcuda_edge_t sim_edge_of(uint8_t port) {
+  rcuda_edge_t e = {.from_port = port};
+  e.type = port ? RCUDA_EDGE_PROGRAMMATIC : RCUDA_EDGE_DEFAULT;
+  return e;
 }
 
 /* The number of edges, and as many as there is room for. */
@@ -268,19 +292,21 @@ SIM_EXPORT int cuGraphGetEdges_v2(rcuda_graph_t *handle, rcuda_node_t **from,
   if (code) return code;
   if (!count || !from != !to) return sim_leave(RCUDA_INVALID_VALUE);
   size_t room = from ? *count : 0, n = 0;
+  bool is_lossy = false; /* ports are not said */
   for (uint32_t i = 0; i < g->count; i++) {
     const sim_nodes_t *after = &g->nodes[i]->after;
     for (uint32_t k = 0; k < after->count; k++, n++) {
+      if (!data && after->port[k]) is_lossy = true;
       if (n >= room) continue;
       from[n] =
           (rcuda_node_t *)(uintptr_t)g->nodes[after->list[k]]->handle;
       to[n] = (rcuda_node_t *)(uintptr_t)g->nodes[i]->handle;
-      if (data) memset(&data[n], 0, sizeof data[n]);
+      if (data) data[n] = sim_edge_of(after->port[k]);
     }
   }
   for (size_t i = n; i < room; i++) from[i] = to[i] = NULL;
   if (!from || room > n) *count = n;
-  return sim_leave(0);
+  return sim_leave(from && is_lossy ? RCUDA_LOSSY_QUERY : 0);
 }
 
 /* True if the node comes after the other one, or is it. */
@@ -317,16 +343,19 @@ SIM_EXPORT int cuGraphAddDependencies_v2(rcuda_graph_t *handle,
   if (!seen) return sim_leave(RCUDA_OUT_OF_MEMORY);
   for (size_t i = 0; !code && i < count; i++) {
     uint32_t a = index_of(g, from[i]), b = index_of(g, to[i]);
-    if (a == UINT32_MAX || b == UINT32_MAX) {
+    int port = a == UINT32_MAX || b == UINT32_MAX
+                   ? -1
+                   : port_of(data ? &data[i] : NULL, g->nodes[a],
+                             g->nodes[b]);
+    if (port < 0) {
       code = RCUDA_INVALID_VALUE;
-    } else if (data && !is_ordinary(&data[i])) {
-      code = RCUDA_NOT_SUPPORTED;
     } else {
       const sim_nodes_t *after = &g->nodes[b]->after;
       for (uint32_t k = 0; k < after->count; k++)
         if (after->list[k] == a) code = RCUDA_INVALID_VALUE; /* twice */
       if (!code && reaches(g, a, b, seen)) code = RCUDA_INVALID_VALUE;
-      if (!code && !sim_nodes_add(&g->nodes[b]->after, a))
+      if (!code &&
+          !sim_nodes_add_port(&g->nodes[b]->after, a, (uint8_t)port))
         code = RCUDA_OUT_OF_MEMORY;
     }
   }

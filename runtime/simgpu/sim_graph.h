@@ -18,6 +18,8 @@ int sim_graph_copy(const sim_graph_t *from, sim_graph_t **out);
    if it fails. */
 int sim_graph_after(const sim_graph_t *graph, rcuda_node_t *const *list,
                     size_t count, sim_nodes_t *out);
+/* As the interface has it. */
+rcuda_edge_t sim_edge_of(uint8_t port);
 /* True if the graph makes memory at the address and does not end it. */
 bool sim_graph_frees(const sim_graph_t *graph, uint64_t address);
 /* Enters with a graph that no capture holds. */

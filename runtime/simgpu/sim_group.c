@@ -185,11 +185,12 @@ static int submit(sim_comm_t *comm, sim_op_run_t *op,
             ok = sim_nodes_join(&s->last, &first->last);
         }
       } else {
-        sim_lane_t *other = sim_lane_of(sim_lane_of_stream(ctx, s));
+        uint32_t other = sim_lane_of_stream(ctx, s);
+        const sim_clock_t *mine = &sim_lane_of(lane)->clock;
         if (pass == 0)
-          ok = sim_clock_join(&after, &other->clock);
+          ok = sim_clock_join(&after, &sim_lane_of(other)->clock);
         else
-          ok = sim_clock_join(&other->clock, &sim_lane_of(lane)->clock);
+          ok = sim_lane_join(other, mine, mine);
       }
     }
     if (pass == 1) break;
@@ -198,7 +199,7 @@ static int submit(sim_comm_t *comm, sim_op_run_t *op,
     op->coll->is_captured = first && first->graph;
     int code = !ok                     ? RCUDA_OUT_OF_MEMORY
                : first && first->graph ? sim_capture(first, op)
-                                       : sim_queue_add(lane, op, &after);
+                                       : sim_queue_add(lane, op, &after, NULL);
     sim_clock_free(&after);
     if (code) return COLL_NCCL_CUDA_ERROR;
     if (first) first->polls = 1;

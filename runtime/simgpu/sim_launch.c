@@ -86,11 +86,19 @@ static int copy_params(const sim_func_t *f, void **params, void **extra,
   return 0;
 }
 
+/* Of a launch: it must not ask for times. */
+static int check_event(rcuda_event_t *const *handle) {
+  const sim_event_t *e = sim_handle_get(SIM_TYPE_EVENT, *handle);
+  if (!e) return RCUDA_INVALID_HANDLE;
+  return e->flags & RCUDA_EVENT_DISABLE_TIMING ? 0 : RCUDA_INVALID_VALUE;
+}
+
 int sim_prepare_geometry(sim_func_t *f, const rcuda_launch_config_t *c,
                          sim_op_run_t *op) {
   const sim_device_row_t *row = sim_state()->row;
   sim_op_launch_t *o = &op->launch;
   uint32_t cluster[3] = {0};
+  int code;
   op->kind = SIM_RUN_LAUNCH;
   o->func = f->handle;
   for (unsigned i = 0; i < c->attribute_count; i++) {
@@ -107,12 +115,14 @@ int sim_prepare_geometry(sim_func_t *f, const rcuda_launch_config_t *c,
         return RCUDA_INVALID_VALUE;
       break;
     case RCUDA_LAUNCH_PROGRAMMATIC_EVENT:
-      if (!sim_handle_get(SIM_TYPE_EVENT, a->value.event.event))
-        return RCUDA_INVALID_HANDLE;
+      code = check_event(&a->value.event.event);
+      if (code) return code;
+      break;
+    case RCUDA_LAUNCH_PROGRAMMATIC:
+      o->is_programmatic = a->value.number != 0;
       break;
     case RCUDA_LAUNCH_IGNORE: /* these change nothing that is simulated */
     case RCUDA_LAUNCH_CLUSTER_POLICY:
-    case RCUDA_LAUNCH_PROGRAMMATIC:
     case RCUDA_LAUNCH_PRIORITY: break;
     default: return RCUDA_NOT_SUPPORTED;
     }
@@ -175,6 +185,36 @@ int sim_prepare_launch(sim_func_t *f, const rcuda_launch_config_t *c,
   return code ? code : copy_params(f, params, extra, &op->launch.params);
 }
 
+/* Queues the launch, and the event that fires when its blocks have begun or
+   let others begin: not before it completes if they never do. */
+static int submit(sim_ctx_t *ctx, const rcuda_launch_config_t *c,
+                  sim_op_run_t *op) {
+  const rcuda_launch_attr_t *fires = NULL;
+  sim_stream_t *s;
+  sim_clock_t start = {0};
+  for (unsigned i = 0; i < c->attribute_count; i++)
+    if (c->attributes[i].id == RCUDA_LAUNCH_PROGRAMMATIC_EVENT)
+      fires = &c->attributes[i];
+  bool is_early = fires && (fires->value.event.at_start ||
+                            sim_has_trigger(op));
+  if (is_early && sim_stream_of(c->stream, &s) &&
+      !sim_queue_begin(sim_lane_of_stream(ctx, s), op, &start)) {
+    sim_op_free(op);
+    return RCUDA_OUT_OF_MEMORY;
+  }
+  int code = sim_submit(ctx, c->stream, op);
+  if (!code && is_early)
+    code = sim_record_launch(fires->value.event.event, c->stream,
+                             fires->value.event.at_start
+                                 ? RCUDA_PORT_LAUNCH_ORDER
+                                 : RCUDA_PORT_PROGRAMMATIC,
+                             &start);
+  else if (!code && fires)
+    code = sim_record_event(fires->value.event.event, c->stream);
+  sim_clock_free(&start);
+  return code;
+}
+
 static int launch(const char *name, rcuda_func_t *handle,
                   const rcuda_launch_config_t *config, void **params,
                   void **extra) {
@@ -191,12 +231,7 @@ static int launch(const char *name, rcuda_func_t *handle,
     sim_op_free(&op);
     return sim_leave(code);
   }
-  code = sim_submit(ctx, config->stream, &op);
-  for (unsigned i = 0; !code && i < config->attribute_count; i++)
-    if (config->attributes[i].id == RCUDA_LAUNCH_PROGRAMMATIC_EVENT)
-      code = sim_record_event(config->attributes[i].value.event.event,
-                              config->stream);
-  return sim_leave(code);
+  return sim_leave(submit(ctx, config, &op));
 }
 
 SIM_EXPORT int cuLaunchKernel(rcuda_func_t *function, unsigned gx,

@@ -62,7 +62,7 @@ int sim_end_now(sim_ctx_t *ctx, sim_run_kind_t kind, const char *call,
                      .bytes = bytes};
   uint32_t lane = ctx->free_lane;
   uint64_t owner = ctx->handle;
-  int code = sim_queue_add(lane, &op, NULL);
+  int code = sim_queue_add(lane, &op, NULL, NULL);
   if (code) return code;
   sim_wait_others(owner, lane);
   return sim_wait(owner, &sim_lane_of(lane)->clock);

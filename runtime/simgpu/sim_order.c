@@ -14,23 +14,43 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define MAX_PAST 4096u /* beyond, the oldest are forgotten */
+#define MAX_PAST  4096u /* beyond, the oldest are forgotten */
+#define MAX_EDGES 4096u
 
 static sim_queue_t *queue(void) {
   return &sim_state()->queue;
 }
 
+/* Before all of it but, of a launch that may begin early, its beginning. */
 static bool is_before(const sim_past_t *a, const sim_queued_t *b) {
+  const sim_gap_t *g = &b->gap;
+  if (a->lane == g->lane && a->seq > g->after && a->seq <= g->last)
+    return false;
   return sim_clock_at(&b->clock, a->lane) >= a->seq;
+}
+
+static bool is_before_early(const sim_past_t *a, const sim_queued_t *b) {
+  return !b->has_early || sim_clock_at(&b->early, a->lane) >= a->seq;
 }
 
 static bool is_checked(void) {
   return (sim_state()->options.checks & SIM_CHECK_ORDER) != 0;
 }
 
+/* Some queued operation begins before this one has completed. */
+static bool is_overtaken(const sim_queued_t *b) {
+  const sim_queue_t *q = queue();
+  for (uint32_t i = 0; q->early && i < q->lane_count; i++)
+    for (const sim_queued_t *p = q->lanes[i]->head; p; p = p->next)
+      if (p->has_early && sim_clock_at(&p->early, b->lane) < b->seq)
+        return true;
+  return false;
+}
+
 bool sim_order_must_track(const sim_queued_t *b) {
   const sim_queue_t *q = queue();
   if (!is_checked()) return false;
+  if (b->has_early || is_overtaken(b)) return true;
   for (size_t i = 0; i < q->past_count; i++)
     if (!is_before(&q->past[i], b)) return true;
   for (uint32_t i = 0; i < q->lane_count; i++) {
@@ -43,6 +63,82 @@ bool sim_order_must_track(const sim_queued_t *b) {
   return false;
 }
 
+/* -- what launches and collectives say to those queued behind them -- */
+
+void sim_order_inform(const sim_queued_t *a) {
+  const sim_queue_t *q = queue();
+  if (!q->early) return;
+  /* its beginning came after this, and after all it depends on if every block
+     waited before it let others begin */
+  bool is_late = !a->has_early || (a->has_waited && !a->has_early_trigger);
+  const sim_clock_t *start = is_late ? &a->clock : &a->early;
+  sim_queued_t *next = q->lanes[a->lane]->head;
+  if (!next || next->depends != a->seq) return;
+  uint64_t known = sim_clock_at(start, a->lane);
+  if (is_late) known = a->seq - SIM_SEQ_STEP;
+  uint64_t own = sim_clock_at(&next->early, a->lane);
+  if (!sim_clock_join(&next->early, start)) return;
+  if (a->lane < next->early.count)
+    next->early.at[a->lane] = known > own ? known : own;
+  /* that it completed says nothing about what it never waited for */
+  next->gap = a->gap;
+  if (a->has_early && !a->has_waited && a->depends) {
+    if (!next->gap.last || next->gap.lane != a->lane)
+      next->gap = (sim_gap_t){a->lane, known, 0};
+    next->gap.last = a->depends;
+  }
+}
+
+void sim_order_close(sim_clock_t *clock) {
+  const sim_queue_t *q = queue();
+  for (size_t i = 0; i < q->edge_count; i++) {
+    const sim_edge_t *e = &q->edges[i];
+    if (sim_clock_at(clock, e->lane) >= e->seq)
+      sim_clock_join(clock, &e->clock);
+  }
+}
+
+void sim_order_add_edge(const sim_queued_t *item, sim_clock_t *clock) {
+  sim_queue_t *q = queue();
+  if (!clock->count || !is_checked()) {
+    sim_clock_free(clock);
+    return;
+  }
+  if (q->edge_count == MAX_EDGES) {
+    sim_clock_free(&q->edges[0].clock);
+    memmove(q->edges, q->edges + 1, --q->edge_count * sizeof *q->edges);
+  }
+  if (q->edge_count == q->edge_capacity) {
+    size_t capacity = q->edge_capacity ? q->edge_capacity * 2 : 16;
+    sim_edge_t *edges = realloc(q->edges, capacity * sizeof *edges);
+    if (!edges) {
+      sim_clock_free(clock);
+      return;
+    }
+    q->edges = edges;
+    q->edge_capacity = capacity;
+  }
+  sim_order_close(clock);
+  q->edges[q->edge_count++] =
+      (sim_edge_t){.lane = item->lane, .seq = item->seq, .clock = *clock};
+  *clock = (sim_clock_t){0};
+}
+
+static void prune_edges(uint64_t oldest) {
+  sim_queue_t *q = queue();
+  size_t kept = 0;
+  for (size_t i = 0; i < q->edge_count; i++) {
+    sim_edge_t *e = &q->edges[i];
+    if (!e->safe && sim_clock_covers(&q->host, &e->clock))
+      e->safe = q->issued + 1;
+    if (e->safe && oldest >= e->safe)
+      sim_clock_free(&e->clock);
+    else
+      q->edges[kept++] = *e;
+  }
+  q->edge_count = kept;
+}
+
 /* -- what was touched -- */
 
 static size_t bit_bytes(uint64_t bytes) {
@@ -51,7 +147,7 @@ static size_t bit_bytes(uint64_t bytes) {
 
 void sim_order_free(sim_past_t *p) {
   for (uint32_t i = 0; i < p->touched_count; i++)
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < SIM_TOUCHES; k++)
       if (p->touched[i].bits[k])
         munmap(p->touched[i].bits[k], bit_bytes(p->touched[i].bytes));
   free(p->touched);
@@ -61,21 +157,27 @@ void sim_order_free(sim_past_t *p) {
   p->touched_count = p->range_count = 0;
 }
 
+static bool is_touched(const sim_alloc_t *a) {
+  for (int k = 0; k < SIM_TOUCHES; k++)
+    if (a->touched[k]) return true;
+  return false;
+}
+
 /* Moves the bits out of the allocations. */
 static void take_touched(sim_past_t *p) {
   sim_memory_t *m = &sim_state()->memory;
   size_t n = 0;
   for (size_t i = 0; i < m->count; i++) {
     const sim_alloc_t *a = m->list[i];
-    n += a->touched[0] || a->touched[1] || a->touched[2];
+    n += is_touched(a);
   }
   if (!n) return;
   p->touched = calloc(n, sizeof *p->touched);
   for (size_t i = 0; i < m->count; i++) {
     sim_alloc_t *a = m->list[i];
-    if (!a->touched[0] && !a->touched[1] && !a->touched[2]) continue;
+    if (!is_touched(a)) continue;
     sim_touched_t one = {.address = a->address, .bytes = a->bytes};
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < SIM_TOUCHES; k++) {
       one.bits[k] = a->touched[k];
       a->touched[k] = NULL;
       if (!p->touched && one.bits[k])
@@ -186,11 +288,11 @@ static uint64_t first_bit(const uint64_t *bits, uint64_t low,
   return high;
 }
 
-static const char touch_kinds[] = "rwa";
+static const char touch_kinds[] = "rwarwa";
 
 static bool range_meets_bits(const sim_range_t *r, const sim_touched_t *t,
                              conflict_t *out) {
-  for (int k = 0; k < 3; k++) {
+  for (int k = 0; k < SIM_TOUCHES; k++) {
     if (!t->bits[k] || !conflicting(r->kind, touch_kinds[k])) continue;
     for (uint64_t i = 0; i < r->rows; i++) {
       uint64_t low = r->start + i * r->pitch, high = low + r->bytes;
@@ -214,8 +316,8 @@ static bool range_meets_bits(const sim_range_t *r, const sim_touched_t *t,
 static bool bits_meet(const sim_touched_t *a, const sim_touched_t *b,
                       conflict_t *out) {
   if (a->address != b->address || a->bytes != b->bytes) return false;
-  for (int i = 0; i < 3; i++) {
-    for (int k = 0; k < 3; k++) {
+  for (int i = 0; i < SIM_TOUCHES; i++) {
+    for (int k = 0; k < SIM_TOUCHES; k++) {
       const uint64_t *x = a->bits[i], *y = b->bits[k];
       if (!x || !y || !conflicting(touch_kinds[i], touch_kinds[k])) continue;
       for (uint64_t w = 0; w < (a->bytes + 63) / 64; w++) {
@@ -260,36 +362,62 @@ static bool meet(const sim_past_t *a, const sim_past_t *b, conflict_t *out) {
   return false;
 }
 
+/* is_early: of b, what comes before its griddepcontrol.wait. */
 static void report(const sim_past_t *a, const sim_past_t *b,
-                   const conflict_t *c) {
+                   const conflict_t *c, bool is_early) {
   const sim_alloc_t *alloc =
       sim_alloc_find(&sim_state()->memory, c->address);
   sim_host_finding(
       c->is_life ? SIM_CHECK_ORDER_LIFETIME : SIM_CHECK_ORDER_RACE, b->name,
       c->address, c->bytes,
-      "call %llu %s%s%s and call %llu %s%s%s are not ordered; both touch "
+      "call %llu %s%s%s and %scall %llu %s%s%s are not ordered; both touch "
       "byte %llu of allocation %u",
       (unsigned long long)a->call, a->name, a->kernel[0] ? " " : "",
-      a->kernel, (unsigned long long)b->call, b->name,
-      b->kernel[0] ? " " : "", b->kernel,
+      a->kernel, is_early ? "the part before griddepcontrol.wait of " : "",
+      (unsigned long long)b->call, b->name, b->kernel[0] ? " " : "",
+      b->kernel,
       (unsigned long long)(alloc ? c->address - alloc->address
                                  : c->address),
       alloc ? alloc->id : 0);
 }
 
-void sim_order_executed(const sim_queued_t *item, bool was_tracked) {
-  sim_queue_t *q = queue();
-  sim_past_t now;
-  conflict_t c;
-  describe(&now, item);
-  if (was_tracked) take_touched(&now);
-  if (!is_checked() || (!now.range_count && !now.touched_count)) {
-    sim_order_free(&now);
-    return;
+/* What the operation touched before it waited: launches have bits for that,
+   all else happens early. False without memory. */
+static bool early_part(const sim_past_t *now, bool is_launch,
+                       sim_past_t *out) {
+  *out = *now;
+  if (!is_launch) return true;
+  out->range_count = 0;
+  out->touched = malloc((now->touched_count + 1u) * sizeof *out->touched);
+  if (!out->touched) return false;
+  for (uint32_t i = 0; i < now->touched_count; i++) {
+    out->touched[i] = now->touched[i];
+    for (int k = 0; k < SIM_TOUCHES / 2; k++) out->touched[i].bits[k] = NULL;
   }
-  for (size_t i = 0; i < q->past_count; i++)
-    if (!is_before(&q->past[i], item) && meet(&q->past[i], &now, &c))
-      report(&q->past[i], &now, &c);
+  return true;
+}
+
+static void judge(const sim_past_t *now, const sim_queued_t *item) {
+  const sim_queue_t *q = queue();
+  bool is_launch = item->op.kind == SIM_RUN_LAUNCH;
+  conflict_t c;
+  sim_past_t early = {0};
+  bool has_early = item->has_early && early_part(now, is_launch, &early);
+  for (size_t i = 0; i < q->past_count; i++) {
+    const sim_past_t *a = &q->past[i];
+    if (!is_before(a, item)) {
+      if (meet(a, now, &c)) report(a, now, &c, false);
+    } else if (has_early && !is_before_early(a, item)) {
+      if (meet(a, &early, &c))
+        report(a, now, &c, is_launch && item->has_waited);
+    }
+  }
+  if (has_early && is_launch) free(early.touched);
+}
+
+/* Takes what past owns. */
+static void keep(sim_past_t *now) {
+  sim_queue_t *q = queue();
   if (q->past_count == MAX_PAST) {
     sim_order_free(&q->past[0]);
     memmove(q->past, q->past + 1, --q->past_count * sizeof *q->past);
@@ -298,13 +426,48 @@ void sim_order_executed(const sim_queued_t *item, bool was_tracked) {
     size_t capacity = q->past_capacity ? q->past_capacity * 2 : 64;
     sim_past_t *past = realloc(q->past, capacity * sizeof *past);
     if (!past) {
-      sim_order_free(&now);
+      sim_order_free(now);
       return;
     }
     q->past = past;
     q->past_capacity = capacity;
   }
-  q->past[q->past_count++] = now;
+  q->past[q->past_count++] = *now;
+}
+
+/* What a collective sends is read before it completes: SIM_SEQ_STEP. */
+static void keep_sent(sim_past_t *now) {
+  sim_past_t sent = *now;
+  uint32_t kept = 0;
+  sent.seq--;
+  sent.ranges = NULL;
+  sent.range_count = 0;
+  for (uint32_t i = 0; i < now->range_count; i++) {
+    const sim_range_t *r = &now->ranges[i];
+    if (r->kind == 'r')
+      sim_order_add_range(&sent, r->start, r->bytes, r->rows, r->pitch, 'r');
+    else
+      now->ranges[kept++] = *r;
+  }
+  now->range_count = kept;
+  if (sent.range_count) keep(&sent);
+}
+
+void sim_order_executed(sim_queued_t *item, bool was_tracked) {
+  sim_past_t now;
+  describe(&now, item);
+  if (was_tracked) take_touched(&now);
+  if (!is_checked() || (!now.range_count && !now.touched_count)) {
+    sim_order_free(&now);
+    return;
+  }
+  if (queue()->edge_count) {
+    sim_order_close(&item->clock);
+    if (item->has_early) sim_order_close(&item->early);
+  }
+  judge(&now, item);
+  if (item->op.kind == SIM_RUN_COLL) keep_sent(&now);
+  keep(&now);
 }
 
 void sim_order_prune(void) {
@@ -325,6 +488,7 @@ void sim_order_prune(void) {
       q->past[kept++] = *p;
   }
   q->past_count = kept;
+  prune_edges(oldest);
 }
 
 /* -- pinned memory -- */

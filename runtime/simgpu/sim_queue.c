@@ -29,6 +29,17 @@ bool sim_clock_join(sim_clock_t *to, const sim_clock_t *from) {
   return true;
 }
 
+bool sim_clock_copy(sim_clock_t *to, const sim_clock_t *from) {
+  if (to->count) memset(to->at, 0, to->count * sizeof *to->at);
+  return sim_clock_join(to, from);
+}
+
+bool sim_clock_covers(const sim_clock_t *to, const sim_clock_t *from) {
+  for (uint32_t i = 0; i < from->count; i++)
+    if (from->at[i] > sim_clock_at(to, i)) return false;
+  return true;
+}
+
 void sim_clock_free(sim_clock_t *c) {
   free(c->at);
   c->at = NULL;
@@ -73,16 +84,28 @@ void sim_lane_close(uint32_t id) {
   sim_lane_of(id)->is_open = false;
 }
 
+bool sim_lane_join(uint32_t id, const sim_clock_t *clock,
+                   const sim_clock_t *sure) {
+  sim_lane_t *lane = queue()->lanes[id];
+  if (sure != clock && !lane->has_sure) {
+    if (!sim_clock_copy(&lane->sure, &lane->clock)) return false;
+    lane->has_sure = true;
+  }
+  return sim_clock_join(&lane->clock, clock) &&
+         (!lane->has_start || sim_clock_join(&lane->start, sure)) &&
+         (!lane->has_sure || sim_clock_join(&lane->sure, sure));
+}
+
 bool sim_queue_implicit(uint32_t id) {
   sim_queue_t *q = queue();
   sim_lane_t *lane = q->lanes[id];
-  bool ok = sim_clock_join(&lane->clock, &q->host);
+  bool ok = sim_lane_join(id, &q->host, &q->host);
   for (uint32_t i = 0; ok && i < q->lane_count; i++) {
     const sim_lane_t *other = q->lanes[i];
     if (i == id || other->ctx != lane->ctx) continue;
     if ((lane->is_default && other->is_blocking) ||
         (lane->is_blocking && other->is_default))
-      ok = sim_clock_join(&lane->clock, &other->clock);
+      ok = sim_lane_join(id, &other->clock, &other->clock);
   }
   return ok;
 }
@@ -92,27 +115,74 @@ bool sim_queue_implicit(uint32_t id) {
 static void free_queued(sim_queued_t *q) {
   sim_op_free(&q->op);
   sim_clock_free(&q->clock);
+  sim_clock_free(&q->early);
   free(q);
 }
 
+/* Lets those that depend on it begin before it has completed. */
+bool sim_has_trigger(const sim_op_run_t *op) {
+  const sim_func_t *f =
+      op->kind == SIM_RUN_LAUNCH
+          ? sim_handle_number(SIM_TYPE_FUNC, op->launch.func)
+          : NULL;
+  return f && f->kernel && f->kernel->has_trigger;
+}
+
+/* What comes before the operation's beginning, if that is less than what comes
+   before the rest of it. */
+static bool set_early(sim_queued_t *item, const sim_lane_t *lane,
+                      const sim_clock_t *early) {
+  bool is_chosen = item->op.launch.is_programmatic && lane->has_start;
+  if (!early && is_chosen) early = &lane->start;
+  if (!early && lane->has_sure) early = &lane->sure;
+  if (!early || sim_clock_covers(early, &lane->clock)) return true;
+  if (!sim_clock_copy(&item->early, early) ||
+      !sim_clock_join(&item->early, &queue()->host))
+    return false;
+  item->has_early = true;
+  uint64_t last = sim_clock_at(&lane->clock, item->lane);
+  if (sim_clock_at(&item->early, item->lane) < last) item->depends = last;
+  return true;
+}
+
+/* What may begin early after the operation comes after this. */
+static bool set_start(sim_lane_t *lane, const sim_queued_t *item) {
+  if (item->op.kind != SIM_RUN_EVENT && item->op.kind != SIM_RUN_EMPTY)
+    lane->has_sure = false;
+  if (!sim_has_trigger(&item->op)) {
+    lane->has_start = false;
+    return true;
+  }
+  if (!sim_clock_copy(&lane->start,
+                      item->has_early ? &item->early : &lane->clock))
+    return false;
+  lane->has_start = true;
+  return true;
+}
+
+static int refuse(sim_queued_t *item, const sim_op_run_t *op) {
+  sim_op_run_t gone = *op;
+  if (item) sim_clock_free(&item->clock);
+  if (item) sim_clock_free(&item->early);
+  free(item);
+  sim_op_free(&gone);
+  return RCUDA_OUT_OF_MEMORY;
+}
+
 int sim_queue_add(uint32_t id, const sim_op_run_t *op,
-                  const sim_clock_t *after) {
+                  const sim_clock_t *after, const sim_clock_t *early) {
   sim_queue_t *q = queue();
   sim_lane_t *lane = q->lanes[id];
   sim_queued_t *item = calloc(1, sizeof *item);
-  if (item) item->op = *op;
-  if (!item || !sim_queue_implicit(id) ||
-      (after && !sim_clock_join(&lane->clock, after)) ||
-      !clock_reserve(&lane->clock, id + 1) ||
-      !sim_clock_join(&item->clock, &lane->clock)) {
-    sim_op_run_t gone = *op;
-    if (item) sim_clock_free(&item->clock);
-    free(item);
-    sim_op_free(&gone);
-    return RCUDA_OUT_OF_MEMORY;
-  }
+  if (!item) return refuse(item, op);
+  item->op = *op;
   item->lane = id;
-  item->seq = ++lane->seq;
+  if (!sim_queue_implicit(id) || (after && !sim_lane_join(id, after, after)) ||
+      !clock_reserve(&lane->clock, id + 1) ||
+      !set_early(item, lane, early) || !set_start(lane, item) ||
+      !sim_clock_join(&item->clock, &lane->clock))
+    return refuse(item, op);
+  item->seq = lane->seq += SIM_SEQ_STEP;
   item->issue = ++q->issued;
   item->clock.at[id] = lane->clock.at[id] = item->seq;
   if (lane->tail)
@@ -121,6 +191,7 @@ int sim_queue_add(uint32_t id, const sim_op_run_t *op,
     lane->head = item;
   lane->tail = item;
   q->pending++;
+  q->early += item->has_early;
   if (op->kind == SIM_RUN_COLL) {
     q->collectives++;
     sim_coll_queued(item);
@@ -128,6 +199,15 @@ int sim_queue_add(uint32_t id, const sim_op_run_t *op,
   }
   if (q->pending > MAX_PENDING) sim_queue_flush();
   return 0;
+}
+
+bool sim_queue_begin(uint32_t id, const sim_op_run_t *op, sim_clock_t *out) {
+  const sim_lane_t *lane = queue()->lanes[id];
+  bool is_chosen = op->launch.is_programmatic && lane->has_start;
+  return sim_queue_implicit(id) &&
+         sim_clock_copy(out, is_chosen        ? &lane->start
+                             : lane->has_sure ? &lane->sure
+                                              : &lane->clock);
 }
 
 /* -- execution -- */
@@ -185,12 +265,31 @@ static void unlink_head(sim_queued_t *item) {
   if (!lane->head) lane->tail = NULL;
   q->pending--;
   q->collectives -= item->op.kind == SIM_RUN_COLL;
+  q->early -= item->has_early;
 }
 
-static void run_one(sim_queued_t *item) {
+/* The next operation of the lane, if its beginning runs before this launch
+   does: a launch that may begin early, in a drawn order. */
+static sim_queued_t *overlaps(const sim_queued_t *item,
+                              const sim_clock_t *clock) {
+  sim_queued_t *next = queue()->lanes[item->lane]->head;
+  if (sim_state()->options.streams != SIM_STREAMS_RANDOM || !next ||
+      next->op.kind != SIM_RUN_LAUNCH || next->depends != item->seq ||
+      next->op.touches_host || next->op.ctx != item->op.ctx ||
+      (clock && next->seq > sim_clock_at(clock, item->lane)) ||
+      !sim_queue_is_ready(next))
+    return NULL;
+  return next;
+}
+
+static void number(sim_queued_t *item) {
+  if (item->op.kind == SIM_RUN_LAUNCH && !item->number)
+    item->number = ++sim_state()->launches;
+}
+
+static void run_one(sim_queued_t *item, const sim_clock_t *clock) {
   sim_queue_t *q = queue();
   sim_lane_t *lane = q->lanes[item->lane];
-  unlink_head(item);
   bool joins = item->op.kind == SIM_RUN_EMPTY ||
                item->op.kind == SIM_RUN_EVENT;
   for (uint32_t i = 0; joins && i < item->clock.count; i++) {
@@ -198,8 +297,19 @@ static void run_one(sim_queued_t *item) {
     if (q->lanes[i]->work > lane->work && item->clock.at[i] != 0)
       lane->work = q->lanes[i]->work;
   }
-  sim_run_queued(item, &lane->work);
-  free_queued(item);
+  while (item) {
+    unlink_head(item);
+    number(item);
+    sim_queued_t *next =
+        item->op.kind == SIM_RUN_LAUNCH ? overlaps(item, clock) : NULL;
+    if (next) {
+      number(next);
+      sim_run_held(next);
+    }
+    sim_run_queued(item, &lane->work);
+    free_queued(item);
+    item = next;
+  }
 }
 
 void sim_queue_drop_head(sim_queued_t *item) {
@@ -237,7 +347,7 @@ static void run_until(const sim_clock_t *clock) {
   sim_queued_t *item;
   if (!begin()) return;
   do {
-    while ((item = choose(clock)) != NULL) run_one(item);
+    while ((item = choose(clock)) != NULL) run_one(item, clock);
   } while (queue()->collectives && sim_coll_advance(clock));
   end();
 }
@@ -254,6 +364,7 @@ static bool wait_for(const sim_clock_t *clock, bool may_wait) {
     if (sim_coll_blocked(&wide, may_wait) == SIM_BLOCKED_PENDING) ok = false;
   }
   if (ok) {
+    sim_order_close(&target);
     sim_clock_join(&q->host, &target);
     sim_order_prune();
     sim_pools_settle();

@@ -8,8 +8,14 @@
    is known to come before; an operation's clock holds its own number too. A
    happens before B exactly if B's clock has reached A's number in A's lane.
    The edges: order in a lane, events, the rules of the legacy default stream,
-   dependencies of graph nodes, and the host, which has waited for some and
-   submits after that.
+   dependencies of graph nodes, collectives from rank to rank, and the host,
+   which has waited for some and submits after that.
+
+   A launch may begin before what it depends on has completed (programmatic
+   dependent launch): it has a second, early clock of what comes before its
+   beginning; the other one holds from its griddepcontrol.wait on. A launch that
+   completes without having waited says nothing about what it depends on, which
+   leaves a gap in the clock of a launch that depends on it in the same way.
 
    All of it is guarded by the driver's lock. */
 #ifndef SIM_QUEUE_H
@@ -27,6 +33,7 @@ typedef struct sim_op_launch_t {
   uint32_t grid[3], block[3], cluster[3];
   uint32_t shared;
   bool is_cooperative;
+  bool is_programmatic; /* begins when those before it in its stream let it */
   uint8_t *params; /* malloc'd copy */
 } sim_op_launch_t;
 
@@ -89,14 +96,34 @@ static inline uint64_t sim_op_src_end(const sim_op_run_t *op) {
   return sim_op_src(op, sim_op_rows(op) - 1) + op->bytes;
 }
 
+/* Operations of a lane whose completion is not known: above after, up to and
+   with last. */
+typedef struct sim_gap_t {
+  uint32_t lane;
+  uint64_t after, last; /* last 0: none */
+} sim_gap_t;
+
+struct sim_flight_t;
+
 typedef struct sim_queued_t {
   struct sim_queued_t *next; /* in its lane */
   sim_op_run_t op;
   sim_clock_t clock;
   uint32_t lane;
-  uint64_t seq;   /* its number in the lane, from 1 */
+  uint64_t seq;   /* its number in the lane: SIM_SEQ_STEP, twice that, ... */
   uint64_t issue; /* and among all operations */
+  bool has_early;
+  sim_clock_t early; /* before its beginning, if that is less */
+  uint64_t depends;  /* on this launch of its lane, or 0 */
+  sim_gap_t gap;
+  uint64_t number; /* of the launch, from 1; 0: not begun */
+  struct sim_flight_t *flight; /* a launch that has begun */
+  bool was_tracked, has_waited, has_early_trigger; /* one that has ended */
 } sim_queued_t;
+
+/* Between two numbers of a lane lies that of "a collective has read what the
+   later one sends": other ranks know that before it completes. */
+#define SIM_SEQ_STEP 2u
 
 typedef struct sim_lane_t {
   uint64_t ctx;
@@ -106,6 +133,10 @@ typedef struct sim_lane_t {
   sim_queued_t *head, *tail; /* pending */
   uint64_t seq;      /* of the newest operation */
   sim_clock_t clock; /* before the next operation */
+  bool has_start;    /* if that is less: */
+  sim_clock_t start; /* before the beginning of a programmatic launch */
+  bool has_sure;     /* likewise, after waits for programmatic events: */
+  sim_clock_t sure;  /* before the beginning of anything */
   uint64_t work;     /* warp instructions until the last one that ran */
 } sim_lane_t;
 
@@ -117,7 +148,7 @@ typedef struct sim_range_t {
 
 typedef struct sim_touched_t {
   uint64_t address, bytes; /* of the allocation */
-  uint64_t *bits[3];       /* a bit a byte: read, written, atomic; mapped */
+  uint64_t *bits[SIM_TOUCHES]; /* as in sim_alloc_t */
 } sim_touched_t;
 
 typedef struct sim_past_t {
@@ -133,12 +164,21 @@ typedef struct sim_past_t {
   uint32_t touched_count;
 } sim_past_t;
 
+/* What comes after an operation also comes after the clock: a collective has
+   joined lanes while later work was queued already. */
+typedef struct sim_edge_t {
+  uint32_t lane;
+  uint64_t seq, safe; /* as in sim_past_t */
+  sim_clock_t clock;
+} sim_edge_t;
+
 typedef struct sim_queue_t {
   sim_lane_t **lanes;
   uint32_t lane_count;
   sim_clock_t host;  /* what the host has waited for */
   uint64_t issued, pending;
   uint64_t collectives; /* of the pending ones */
+  uint64_t early;       /* of the pending ones, those with an early clock */
   uint64_t random;   /* state of the order, when it is seeded */
   bool is_running;   /* some thread executes operations, */
   pthread_t runner;  /* this one, */
@@ -147,6 +187,8 @@ typedef struct sim_queue_t {
   pthread_cond_t idle;
   sim_past_t *past;  /* operations that others may conflict with */
   size_t past_count, past_capacity;
+  sim_edge_t *edges; /* in order of creation */
+  size_t edge_count, edge_capacity;
 } sim_queue_t;
 
 bool sim_clock_join(sim_clock_t *to, const sim_clock_t *from);
@@ -154,17 +196,26 @@ static inline uint64_t sim_clock_at(const sim_clock_t *c, uint32_t lane) {
   return lane < c->count ? c->at[lane] : 0;
 }
 void sim_clock_free(sim_clock_t *c);
+/* *to becomes a copy; false without memory. */
+bool sim_clock_copy(sim_clock_t *to, const sim_clock_t *from);
+/* to has reached all that from has. */
+bool sim_clock_covers(const sim_clock_t *to, const sim_clock_t *from);
 
 /* A new lane of the context; UINT32_MAX without memory. */
 uint32_t sim_lane_new(uint64_t ctx, bool is_blocking, bool is_default);
 sim_lane_t *sim_lane_of(uint32_t id);
 /* Nothing more will be submitted; what is queued still runs. */
 void sim_lane_close(uint32_t id);
+/* What the lane runs next comes after the clock, and begins after `sure`,
+   which is less after a programmatic event. */
+bool sim_lane_join(uint32_t id, const sim_clock_t *clock,
+                   const sim_clock_t *sure);
 
 /* Queues the operation at the lane's end; takes what it owns, also if it
-   fails. A clock, unless NULL, comes before it too. */
+   fails. A clock, unless NULL, comes before it too; early, unless NULL, is all
+   that comes before its beginning. */
 int sim_queue_add(uint32_t lane, const sim_op_run_t *op,
-                  const sim_clock_t *after);
+                  const sim_clock_t *after, const sim_clock_t *early);
 /* Adds what the legacy default stream's rules put before an operation of the
    lane that is submitted now. */
 bool sim_queue_implicit(uint32_t lane);
@@ -181,6 +232,11 @@ bool sim_queue_try(const sim_clock_t *clock);
 bool sim_queue_is_ready(const sim_queued_t *item);
 /* A collective at the head of its lane is done. */
 void sim_queue_done(sim_queued_t *item);
+/* What would come before the beginning of the operation, were it submitted to
+   the lane now. False without memory. */
+bool sim_queue_begin(uint32_t lane, const sim_op_run_t *op, sim_clock_t *out);
+/* Lets those that depend on it begin before it has completed. */
+bool sim_has_trigger(const sim_op_run_t *op);
 /* It goes without having run. */
 void sim_queue_drop_head(sim_queued_t *item);
 void sim_queue_wait_ctx(uint64_t ctx);
@@ -196,7 +252,14 @@ void sim_queue_drop_ctx(uint64_t ctx);
 bool sim_order_must_track(const sim_queued_t *q);
 /* Judges the executed operation against those before and keeps it. The
    touched bytes of allocations (sim_alloc_t) are taken away. */
-void sim_order_executed(const sim_queued_t *q, bool was_tracked);
+void sim_order_executed(sim_queued_t *q, bool was_tracked);
+/* The operation after which the clock comes: those that it brings along. Takes
+   the clock. */
+void sim_order_add_edge(const sim_queued_t *item, sim_clock_t *clock);
+/* Adds to a clock what edges bring. */
+void sim_order_close(sim_clock_t *clock);
+/* A launch has run: what that says to those that may have begun early. */
+void sim_order_inform(const sim_queued_t *item);
 /* Forgets what nobody can conflict with any more. */
 void sim_order_prune(void);
 void sim_order_free(sim_past_t *past);

@@ -69,9 +69,11 @@ typedef struct sim_func_t {
   int non_portable;
 } sim_func_t;
 
-/* Nodes of a graph, by index. */
+/* Nodes of a graph, by index, and the port of each that the edge starts from:
+   RCUDA_PORT_*, all but the ordinary one let a launch begin early. */
 typedef struct sim_nodes_t {
   uint32_t *list;
+  uint8_t *port;
   uint32_t count, capacity;
 } sim_nodes_t;
 
@@ -84,6 +86,7 @@ typedef struct sim_stream_t {
   uint64_t graph; /* handle of the graph being captured, or 0 */
   bool is_origin;
   rcuda_node_t **lent; /* by cuStreamGetCaptureInfo */
+  rcuda_edge_t *lent_edges;
   sim_nodes_t last; /* of a capture: what its next node comes after */
 } sim_stream_t;
 
@@ -93,6 +96,8 @@ typedef struct sim_event_t {
   bool is_recorded;
   uint64_t serial; /* of the newest record */
   sim_clock_t clock; /* of that record */
+  bool has_start;    /* it fires before the launch has completed: */
+  sim_clock_t start; /* what comes before it then */
   uint64_t work;     /* of its lane when the record ran */
   uint64_t graph;    /* recorded during this capture */
   sim_nodes_t last;  /* then: what it stands for */
@@ -370,7 +375,13 @@ void sim_count_copy(const sim_alloc_t *from, const sim_alloc_t *to,
 /* Runs an operation whose turn has come, and judges its order; a fault
    becomes the context's sticky result. *work grows by its instructions. */
 void sim_run_queued(sim_queued_t *item, uint64_t *work);
+/* The beginning of a launch that may begin early, up to its waits. */
+void sim_run_held(sim_queued_t *item);
 int sim_record_event(const void *event, const void *stream);
+/* The event fires with the stream's last launch, by RCUDA_PORT_*; start: what
+   comes before that launch begins. */
+int sim_record_launch(const void *event, const void *stream, uint8_t port,
+                      const sim_clock_t *start);
 /* Queues it, or adds it to the graph that the stream captures. */
 int sim_submit(sim_ctx_t *ctx, const void *stream, sim_op_run_t *op);
 void sim_op_free(sim_op_run_t *op);
@@ -381,7 +392,8 @@ bool sim_is_device_address(uint64_t address);
    sources are taken, pinned destinations poisoned. *is_now: the call must
    wait for it (a pageable destination). */
 int sim_submit_lane(uint32_t lane, sim_op_run_t *op,
-                    const sim_clock_t *after, bool *is_now);
+                    const sim_clock_t *after, const sim_clock_t *early,
+                    bool *is_now);
 /* The host waits for the clock, a context, or a stream (NULL: the default
    one): the sticky result of the context that it leaves behind. */
 int sim_wait(uint64_t ctx, const sim_clock_t *clock);
@@ -397,6 +409,7 @@ bool sim_stream_of(const void *handle, sim_stream_t **out);
 
 /* -- captures (sim_graph.c) -- */
 bool sim_nodes_add(sim_nodes_t *nodes, uint32_t index);
+bool sim_nodes_add_port(sim_nodes_t *nodes, uint32_t index, uint8_t port);
 bool sim_nodes_join(sim_nodes_t *to, const sim_nodes_t *from);
 void sim_nodes_free(sim_nodes_t *nodes);
 /* Adds to the graph that the stream captures; takes what op owns. */

@@ -1,5 +1,6 @@
 /* Operations of streams: how they are submitted and how they are executed,
    launches among them. */
+#include "runtime/simgpu/depend.h"
 #include "runtime/simgpu/sim_graph.h"
 
 #include <stdlib.h>
@@ -58,28 +59,25 @@ static void keep_record(const sim_launch_t *launch, int result,
   if (s->options.report[0]) sim_write_record(r);
 }
 
-static int run_launch(const sim_op_run_t *op, sim_ctx_t *ctx,
-                      bool is_tracking, uint64_t *work) {
+/* A launch that has begun. */
+typedef struct sim_flight_t {
+  sim_launch_t launch;
+  sim_totals_t totals;
+  int code;
+  sim_aside_t *aside; /* while it is held and another one runs */
+  size_t aside_count;
+} sim_flight_t;
+
+static int fill_launch(sim_launch_t *launch, const sim_op_launch_t *o,
+                       const sim_ctx_t *ctx, const sim_func_t *f) {
   sim_state_t *s = sim_state();
-  const sim_op_launch_t *o = &op->launch;
-  sim_func_t *f = sim_handle_number(SIM_TYPE_FUNC, o->func);
-  if (!f || !f->kernel) return RCUDA_INVALID_HANDLE;
-  sim_launch_t *launch = calloc(1, sizeof *launch);
-  sim_totals_t *totals = calloc(1, sizeof *totals);
-  if (!launch || !totals) {
-    free(launch);
-    free(totals);
-    return RCUDA_OUT_OF_MEMORY;
-  }
   launch->kernel = f->kernel;
   launch->memory = &s->memory;
   launch->row = s->row;
   launch->device = ctx->device;
   launch->peers = ctx->peers;
   launch->options = &s->options;
-  launch->is_tracking = is_tracking;
   launch->report = &s->report;
-  launch->number = ++s->launches;
   memcpy(launch->grid, o->grid, sizeof launch->grid);
   memcpy(launch->block, o->block, sizeof launch->block);
   memcpy(launch->cluster, o->cluster, sizeof launch->cluster);
@@ -88,25 +86,75 @@ static int run_launch(const sim_op_run_t *op, sim_ctx_t *ctx,
   launch->dynamic_shared = o->shared;
   launch->params = o->params;
   sim_launch_layout(launch);
-  int code = 0;
-  if (f->ptx->param_bytes) {
-    launch->param_alloc =
-        sim_alloc_new(&s->memory, ctx->device, f->ptx->param_bytes,
-                      SIM_ALLOC_PARAM, NULL);
-    if (launch->param_alloc)
-      memcpy(launch->param_alloc->host, o->params, f->ptx->param_bytes);
-    else
-      code = RCUDA_OUT_OF_MEMORY;
-  }
-  if (!code) code = sim_launch_run(launch, totals);
-  if (launch->param_alloc) sim_alloc_release(&s->memory, launch->param_alloc);
-  *work += totals->counters[SIM_COUNTER_WARP_INST];
-  keep_record(launch, code, totals);
+  if (!f->ptx->param_bytes) return 0;
+  launch->param_alloc =
+      sim_alloc_new(&s->memory, ctx->device, f->ptx->param_bytes,
+                    SIM_ALLOC_PARAM, NULL);
+  if (!launch->param_alloc) return RCUDA_OUT_OF_MEMORY;
+  memcpy(launch->param_alloc->host, o->params, f->ptx->param_bytes);
+  return 0;
+}
+
+/* Runs it to the end, or if is_held to its waits. */
+static int begin_launch(sim_queued_t *item, const sim_ctx_t *ctx,
+                        bool is_held) {
+  const sim_func_t *f =
+      sim_handle_number(SIM_TYPE_FUNC, item->op.launch.func);
+  if (!f || !f->kernel) return RCUDA_INVALID_HANDLE;
+  sim_flight_t *flight = calloc(1, sizeof *flight);
+  if (!flight) return RCUDA_OUT_OF_MEMORY;
+  sim_launch_t *launch = &flight->launch;
+  item->flight = flight;
+  launch->number = item->number;
+  launch->is_tracking = sim_order_must_track(item);
+  launch->has_early = item->has_early;
+  launch->is_held = is_held;
+  flight->code = fill_launch(launch, &item->op.launch, ctx, f);
+  if (!flight->code && !sim_launch_begin(launch))
+    flight->code = RCUDA_OUT_OF_MEMORY;
+  if (!flight->code) sim_launch_go(launch);
+  return 0;
+}
+
+/* Of a held launch, the rest; counts, and what it did to order. */
+static int end_launch(sim_queued_t *item, bool goes_on, uint64_t *work) {
+  sim_flight_t *flight = item->flight;
+  sim_launch_t *launch = &flight->launch;
+  sim_memory_t *memory = launch->memory;
+  if (flight->aside_count)
+    sim_aside_give(memory, flight->aside, flight->aside_count);
+  bool was_held = launch->is_held;
+  launch->is_held = false;
+  if (was_held && goes_on && !flight->code && !launch->stop)
+    sim_launch_go(launch);
+  sim_launch_end(launch, &flight->totals);
+  if (launch->param_alloc) sim_alloc_release(memory, launch->param_alloc);
+  *work += flight->totals.counters[SIM_COUNTER_WARP_INST];
+  int code = flight->code ? flight->code : launch->result;
+  if (goes_on) keep_record(launch, code, &flight->totals);
+  if (was_held) sim_memory_forget_sectors(memory);
   sim_flush_report();
-  free(launch);
-  free(totals->lines);
-  free(totals);
+  item->was_tracked = launch->is_tracking;
+  item->has_waited = launch->has_waited;
+  item->has_early_trigger = launch->has_early_trigger;
+  free(flight->totals.lines);
+  free(flight);
+  item->flight = NULL;
   return code;
+}
+
+void sim_run_held(sim_queued_t *item) {
+  sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, item->op.ctx);
+  if (!ctx || ctx->sticky || begin_launch(item, ctx, true)) return;
+  sim_flight_t *flight = item->flight;
+  flight->aside =
+      sim_aside_take(flight->launch.memory, &flight->aside_count);
+}
+
+static int run_launch(sim_queued_t *item, const sim_ctx_t *ctx,
+                      uint64_t *work) {
+  int code = item->flight ? 0 : begin_launch(item, ctx, false);
+  return code ? code : end_launch(item, true, work);
 }
 
 /* -- operations -- */
@@ -137,17 +185,20 @@ void sim_run_queued(sim_queued_t *item, uint64_t *work) {
   const sim_op_run_t *op = &item->op;
   sim_ctx_t *ctx = sim_handle_number(SIM_TYPE_CTX, op->ctx);
   sim_state_t *s = sim_state();
-  if (!ctx || ctx->sticky) return; /* what follows a fault does not run */
+  if (!ctx || ctx->sticky) { /* what follows a fault does not run */
+    if (item->flight) end_launch(item, false, work);
+    return;
+  }
   size_t findings = s->order_findings;
   bool tracks = false, writes_host = false;
   uint64_t host = op->dst, host_bytes = 0;
   int code = 0;
   switch (op->kind) {
   case SIM_RUN_LAUNCH:
-    tracks = sim_order_must_track(item);
     writes_host = op->touches_host;
     if (writes_host) sim_order_host_write(0, 0, true);
-    code = run_launch(op, ctx, tracks, work);
+    code = run_launch(item, ctx, work);
+    tracks = item->was_tracked;
     host = 0;
     break;
   case SIM_RUN_COPY:
@@ -182,6 +233,7 @@ void sim_run_queued(sim_queued_t *item, uint64_t *work) {
   if (writes_host) sim_order_host_write(host, host_bytes, false);
   if (op->kind != SIM_RUN_FREE && op->kind != SIM_RUN_UNMAP)
     sim_order_executed(item, tracks);
+  if (op->kind == SIM_RUN_LAUNCH) sim_order_inform(item);
   if (s->order_findings != findings && !code && !s->options.is_warning)
     code = sim_check_row(SIM_CHECK_ORDER_RACE)->code;
   /* a fault shows at a later call; a host function may have ended ctx */
@@ -288,7 +340,8 @@ static bool points_to_host(const sim_op_run_t *op) {
 }
 
 int sim_submit_lane(uint32_t lane, sim_op_run_t *op,
-                    const sim_clock_t *after, bool *is_now) {
+                    const sim_clock_t *after, const sim_clock_t *early,
+                    bool *is_now) {
   if (op->kind == SIM_RUN_LAUNCH) op->touches_host = points_to_host(op);
   if (op->kind == SIM_RUN_COPY && !sim_is_device_address(op->src)) {
     if (sim_pinned_at(op->src)) {
@@ -304,7 +357,7 @@ int sim_submit_lane(uint32_t lane, sim_op_run_t *op,
     else
       *is_now = true;
   }
-  return sim_queue_add(lane, op, after);
+  return sim_queue_add(lane, op, after, early);
 }
 
 uint32_t sim_lane_of_stream(const sim_ctx_t *ctx, const sim_stream_t *s) {
@@ -363,7 +416,7 @@ int sim_submit(sim_ctx_t *ctx, const void *handle, sim_op_run_t *op) {
     return code;
   }
   uint32_t lane = sim_lane_of_stream(ctx, stream);
-  code = sim_submit_lane(lane, op, NULL, &is_now);
+  code = sim_submit_lane(lane, op, NULL, NULL, &is_now);
   if (stream) stream->polls = 1;
   if (!code && is_now) code = sim_wait(owner, &sim_lane_of(lane)->clock);
   return code;

@@ -55,6 +55,7 @@ void sim_stream_free(sim_stream_t *s) {
   sim_handle_drop(s->handle);
   sim_nodes_free(&s->last);
   free(s->lent);
+  free(s->lent_edges);
   free(s);
 }
 
@@ -183,6 +184,7 @@ void sim_event_free(sim_event_t *e) {
   sim_handle_drop(e->handle);
   sim_nodes_free(&e->last);
   sim_clock_free(&e->clock);
+  sim_clock_free(&e->start);
   free(e);
 }
 
@@ -203,6 +205,7 @@ int sim_record_event(const void *handle, const void *stream) {
   sim_event_t *e = sim_handle_get(SIM_TYPE_EVENT, handle);
   if (!e || !sim_stream_of(stream, &s)) return RCUDA_INVALID_HANDLE;
   sim_nodes_free(&e->last);
+  e->has_start = false;
   if (s && s->graph) {
     e->graph = s->graph;
     e->is_recorded = false;
@@ -219,6 +222,31 @@ int sim_record_event(const void *handle, const void *stream) {
                    sim_clock_join(&e->clock, &sim_lane_of(lane)->clock);
   e->polls = 1;
   return code;
+}
+
+int sim_record_launch(const void *handle, const void *stream, uint8_t port,
+                      const sim_clock_t *start) {
+  sim_stream_t *s;
+  sim_event_t *e = sim_handle_get(SIM_TYPE_EVENT, handle);
+  if (!e || !sim_stream_of(stream, &s)) return RCUDA_INVALID_HANDLE;
+  sim_nodes_free(&e->last);
+  e->has_start = false;
+  if (s && s->graph) {
+    e->graph = s->graph;
+    e->is_recorded = false;
+    for (uint32_t i = 0; i < s->last.count; i++)
+      if (!sim_nodes_add_port(&e->last, s->last.list[i], port))
+        return RCUDA_OUT_OF_MEMORY;
+    return 0;
+  }
+  uint32_t lane = sim_lane_of_stream(sim_current(), s);
+  e->graph = 0;
+  e->serial = ++sim_state()->serial;
+  e->polls = 1;
+  e->has_start = e->is_recorded =
+      sim_clock_copy(&e->clock, &sim_lane_of(lane)->clock) &&
+      sim_clock_copy(&e->start, start);
+  return e->is_recorded ? 0 : RCUDA_OUT_OF_MEMORY;
 }
 
 static int record_event(const char *name, rcuda_event_t *handle,
@@ -261,16 +289,21 @@ static int with_event(const char *name, const void *handle,
   return (*out)->graph ? sim_leave(RCUDA_CAPTURED_EVENT) : 0;
 }
 
+/* What comes before it fires. */
+static const sim_clock_t *fires_at(const sim_event_t *e) {
+  return e->has_start ? &e->start : &e->clock;
+}
+
 SIM_EXPORT int cuEventQuery(rcuda_event_t *handle) {
   SIM_ARGS(handle);
   sim_event_t *e;
   int code = with_event("cuEventQuery", handle, &e);
   if (code) return code;
-  if (e->polls && !sim_queue_is_done(&e->clock)) {
+  if (e->polls && !sim_queue_is_done(fires_at(e))) {
     e->polls--;
     return sim_leave(RCUDA_NOT_READY);
   }
-  return sim_leave(sim_try(e->ctx, &e->clock));
+  return sim_leave(sim_try(e->ctx, fires_at(e)));
 }
 
 SIM_EXPORT int cuEventSynchronize(rcuda_event_t *handle) {
@@ -279,7 +312,7 @@ SIM_EXPORT int cuEventSynchronize(rcuda_event_t *handle) {
   int code = with_event("cuEventSynchronize", handle, &e);
   if (code) return code;
   e->polls = 0;
-  return sim_leave(sim_wait(e->ctx, &e->clock));
+  return sim_leave(sim_wait(e->ctx, fires_at(e)));
 }
 
 /* Work, not time: a millisecond for a million warp instructions. */
@@ -326,8 +359,8 @@ SIM_EXPORT int cuStreamWaitEvent(rcuda_stream_t *stream,
   }
   if (s && s->graph) return sim_leave(RCUDA_CAPTURE_ISOLATION);
   /* an event that was never recorded is no wait */
-  sim_lane_t *lane = sim_lane_of(sim_lane_of_stream(sim_current(), s));
-  return sim_leave(sim_clock_join(&lane->clock, &e->clock)
+  uint32_t lane = sim_lane_of_stream(sim_current(), s);
+  return sim_leave(sim_lane_join(lane, &e->clock, fires_at(e))
                        ? 0
                        : RCUDA_OUT_OF_MEMORY);
 }

@@ -27,12 +27,17 @@ static void drop_contexts(sim_state_t *s) {
 static void drop_queue(sim_queue_t *q) {
   for (uint32_t i = 0; i < q->lane_count; i++) {
     sim_clock_free(&q->lanes[i]->clock);
+    sim_clock_free(&q->lanes[i]->start);
+    sim_clock_free(&q->lanes[i]->sure);
     free(q->lanes[i]);
   }
   free(q->lanes);
   sim_clock_free(&q->host);
   for (size_t i = 0; i < q->past_count; i++) sim_order_free(&q->past[i]);
   free(q->past);
+  for (size_t i = 0; i < q->edge_count; i++)
+    sim_clock_free(&q->edges[i].clock);
+  free(q->edges);
   if (q->has_cond) pthread_cond_destroy(&q->idle);
   memset(q, 0, sizeof *q);
 }

@@ -24,6 +24,7 @@ typedef enum sim_warp_state_t {
   SIM_WARP_SPIN,    /* a failed wait: let others run, then try again */
   SIM_WARP_CLUSTER, /* waits at the cluster's barrier */
   SIM_WARP_GROUP,   /* waits for its warpgroup */
+  SIM_WARP_GRID,    /* waits for the launches it depends on */
   SIM_WARP_DONE
 } sim_warp_state_t;
 
@@ -82,6 +83,8 @@ struct sim_warp_t {
   uint32_t *fenced;  /* kernels with flags: its clocks at its last fence, */
   uint32_t *pending; /* and what strong reads have brought; else NULL */
   sim_lane_queues_t *queue;    /* pending copies of its lanes, or NULL */
+  bool is_late;       /* it knows of a griddepcontrol.wait: see depend.h */
+  uint32_t waited_at; /* its clock behind its own first one; 0: none */
   const sim_mbar_t *waits_for; /* in SIM_WARP_SPIN, if for an mbarrier */
 };
 
@@ -140,6 +143,7 @@ struct sim_cta_t {
   sim_cta_t **cluster;   /* its CTAs by rank; NULL outside clusters */
   uint32_t cluster_count;
   bool is_running;
+  bool has_waited;       /* some warp passed a griddepcontrol.wait */
   uint64_t ordinal;      /* the n-th block that the launch runs */
   uint32_t owner;        /* of sectors: its cluster's number */
   struct sim_l2_run_t *l2_runs; /* its stream of sectors, see l2.h */
@@ -174,6 +178,7 @@ struct sim_worker_t {
   sim_cta_t **ctas;      /* held at once */
   uint32_t cta_count;
   uint64_t executed;
+  uint64_t clocked;      /* of these, already in the launch's clock */
   uint64_t progress;     /* phases of barriers that completed, stores and
                             atomics that change global memory, exits */
   bool is_counting;      /* sectors and conflicts */
@@ -205,6 +210,12 @@ struct sim_launch_t {
   struct sim_l2_t *l2;
   struct sim_sync_t *sync; /* of kernels whose blocks talk */
   bool is_tracking;      /* notes the global bytes that it touches */
+  bool has_early;        /* may begin before what it depends on: depend.h */
+  bool is_held;          /* stops at its waits */
+  bool has_waited;       /* some block has executed one */
+  bool has_early_trigger; /* some launch_dependents came before any */
+  sim_worker_t *workers; /* while it is under way */
+  uint32_t worker_count;
   uint64_t number;       /* of the launch, from 1 */
   sim_report_t *report;
   /* Progress. */

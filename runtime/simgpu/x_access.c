@@ -201,7 +201,8 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
       count_run(w->worker, (uint32_t)__builtin_popcount(m), size,
                 address[first], (uint64_t)lanes * size, kind != 'r');
       if (launch->is_tracking)
-        sim_touch(a, offset, (uint64_t)lanes * size, kind);
+        sim_touch(a, offset, (uint64_t)lanes * size, kind,
+                  sim_is_early(w, launch));
       return !launch->uses_sectors ||
              touch_sectors(w, i, out, address, kind, NULL);
     }
@@ -235,7 +236,8 @@ bool sim_global_access(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
     out->alloc[l] = a;
     out->offset[l] = address[l] - a->address;
     out->host[l] = a->host + out->offset[l];
-    if (launch->is_tracking) sim_touch(a, out->offset[l], size, kind);
+    if (launch->is_tracking)
+      sim_touch(a, out->offset[l], size, kind, sim_is_early(w, launch));
   }
   out->first = out->mask ? (uint32_t)__builtin_ctz(out->mask) : 0;
   if (!out->mask) return true;

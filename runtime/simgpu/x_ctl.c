@@ -1,4 +1,5 @@
 /* Control flow, warp-level exchanges and barriers. */
+#include "runtime/simgpu/depend.h"
 #include "runtime/simgpu/race.h"
 #include "runtime/simgpu/sync.h"
 #include "runtime/simgpu/flags.h"
@@ -141,6 +142,17 @@ SIM_DEF(nanosleep) {
   w->state = SIM_WARP_SPIN;
   w->waits_for = NULL;
   return NULL;
+}
+
+/* griddepcontrol: sub 0 wait, 1 launch_dependents. */
+SIM_DEF(griddep) {
+  if (m == 0) return i + 1;
+  if (i->sub) {
+    sim_depend_trigger(w);
+    return i + 1;
+  }
+  w->ip = i + 1;
+  return sim_depend_wait(w) ? i + 1 : NULL;
 }
 
 SIM_DEF(fence) {

@@ -360,16 +360,17 @@ static void count_global(sim_worker_t *worker, const sim_pattern_t *p,
 }
 
 /* For launches whose bytes are compared with those of others. */
-static void track(const sim_pattern_t *p, sim_alloc_t *a, uint64_t offset,
-                  bool is_write) {
+static void track(sim_warp_t *w, const sim_pattern_t *p, sim_alloc_t *a,
+                  uint64_t offset, bool is_write) {
   char kind = is_write ? 'w' : 'r';
+  bool is_early = sim_is_early(w, w->cta->launch);
   if (p->any_phase) {
-    sim_touch(a, offset, (uint64_t)p->distinct * p->size, kind);
+    sim_touch(a, offset, (uint64_t)p->distinct * p->size, kind, is_early);
     return;
   }
   for (uint32_t n = 0; n < p->distinct; n++)
     sim_touch(a, offset + (uint64_t)(int64_t)p->rel[p->lane[n]], p->size,
-              kind);
+              kind, is_early);
 }
 
 static bool touch_sectors(sim_warp_t *w, const sim_ins_t *i,
@@ -412,7 +413,7 @@ int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   if (!is_write) {
     if (!global_defined(p, a, offset)) return 0;
     count_global(worker, p, base, false);
-    if (launch->is_tracking) track(p, a, offset, false);
+    if (launch->is_tracking) track(w, p, a, offset, false);
     if (launch->uses_sectors && !touch_sectors(w, i, p, a, base, false))
       return -1;
     load_rows(w, i, p, a->host + offset);
@@ -420,7 +421,7 @@ int sim_fast_global(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   }
   count_global(worker, p, base, true);
   worker->progress++;
-  if (launch->is_tracking) track(p, a, offset, true);
+  if (launch->is_tracking) track(w, p, a, offset, true);
   if (launch->uses_sectors && !touch_sectors(w, i, p, a, base, true))
     return -1;
   /* poison goes under a first partial store, not over it */

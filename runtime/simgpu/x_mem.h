@@ -4,6 +4,7 @@
 
 #include "runtime/simgpu/cluster.h"
 #include "runtime/simgpu/count.h"
+#include "runtime/simgpu/depend.h"
 #include "runtime/simgpu/flags.h"
 #include "runtime/simgpu/race.h"
 #include "runtime/simgpu/x.h"
