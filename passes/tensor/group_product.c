@@ -4,7 +4,13 @@
 #include "passes/tensor/group_kernels.h"
 #include "passes/tensor/price.h"
 
-enum { MIN_DEPTH = 4, MIN_COLUMNS = TIR_LANES / 2, MIN_WORK = 4096 };
+enum {
+  MIN_DEPTH = 4,
+  MIN_COLUMNS = TIR_LANES / 2,
+  MIN_WORK = 4096,
+  MOST_GROUPS = 1024, /* values of a key: each has a block of its own */
+  FEW_ROWS = 2,       /* of a value, or there is nothing to share */
+};
 
 static void add_index(product_list_t *l, tir_index_t *index) {
   l->indices[l->count++] = index;
@@ -12,6 +18,96 @@ static void add_index(product_list_t *l, tir_index_t *index) {
 
 static bool ends_with(const product_list_t *l, const tir_index_t *index) {
   return l->count > 0 && l->indices[l->count - 1] == index;
+}
+
+/* ---- rows that choose their columns -------------------------------------- */
+
+bool group_product_is_key(const tir_expr_t *e, const tir_expr_t *key) {
+  if (e->op != TIR_X_LOAD || e->u.value != key->u.value) return false;
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    if (e->args[i]->op != TIR_X_INDEX ||
+        e->args[i]->u.index != key->args[i]->u.index) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* A number from memory, at parallel indices, that its type bounds from 0 on. */
+static bool may_be_key(const tir_expr_t *e) {
+  int64_t lo, hi;
+  if (e->op != TIR_X_LOAD || e->arg_count == 0 ||
+      e->u.value->lo == NULL || e->u.value->hi == NULL ||
+      !ix_is_const(e->u.value->lo, &lo) || lo != 0 ||
+      !ix_interval(e->u.value->hi, &lo, &hi) || hi < 1 || hi > MOST_GROUPS) {
+    return false;
+  }
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    if (e->args[i]->op != TIR_X_INDEX || e->args[i]->u.index->is_reduction) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static void find_key(void *user, tir_expr_t *e) {
+  const tir_expr_t **key = user;
+  if (e->op != TIR_X_LOAD || *key != NULL) return;
+  for (uint32_t d = 0; d < e->arg_count; d++) {
+    if (may_be_key(e->args[d])) *key = e->args[d];
+  }
+}
+
+typedef struct unkeyed {
+  td_arena_t *arena;
+  const tir_expr_t *key;
+} unkeyed_t;
+
+static tir_expr_t *drop_key(void *user, tir_expr_t *e) {
+  const unkeyed_t *u = user;
+  return group_product_is_key(e, u->key)
+             ? tir_const_i(u->arena, TDSL_DTYPE_I64, 0)
+             : e;
+}
+
+static bool has_index(const product_list_t *l, const tir_index_t *index) {
+  for (uint32_t i = 0; i < l->count; i++) {
+    if (l->indices[i] == index) return true;
+  }
+  return false;
+}
+
+/* Indices that b knows by a key alone are those of rows, if there are no
+ * others and each value of the key has several. */
+static void group_rows(td_arena_t *scratch, product_form_t *f) {
+  const tir_expr_t *key = NULL;
+  product_list_t in_key = {0}, rows = {0}, batch = {0}, columns = {0};
+  double count = 1.0;
+  int64_t lo, hi;
+  if (f->m.count > 0 || f->node->guard != NULL) return;
+  tir_walk(scratch, f->b, find_key, &key);
+  if (key == NULL || !ix_interval(key->u.value->hi, &lo, &hi)) return;
+  for (uint32_t i = 0; i < key->arg_count; i++) {
+    add_index(&in_key, (tir_index_t *)(uintptr_t)key->args[i]->u.index);
+  }
+  if (has_index(&in_key, f->node->indices[f->par - 1])) return;
+  unkeyed_t u = {scratch, key};
+  tir_expr_t *b = tir_rewrite(scratch, f->b, drop_key, &u);
+  for (uint32_t i = 0; i < f->par; i++) {
+    tir_index_t *index = f->node->indices[i];
+    if (has_index(&in_key, index)) {
+      if (tir_mentions_index(scratch, b, index)) return;
+      add_index(&rows, index);
+      count *= tensor_most(index->extent);
+    } else {
+      add_index(has_index(&f->n, index) ? &columns : &batch, index);
+    }
+  }
+  if (columns.count == 0 || count < FEW_ROWS * (double)hi) return;
+  f->m = rows;
+  f->n = columns;
+  f->batch = batch;
+  f->key = key;
 }
 
 bool group_product_find_form(td_arena_t *scratch, tir_node_t *n,
@@ -38,6 +134,7 @@ bool group_product_find_form(td_arena_t *scratch, tir_node_t *n,
   out->m = is_x ? only_y : only_x;
   out->a = is_x ? y : x; /* fma(x, y, z) has the bits of fma(y, x, z) */
   out->b = is_x ? x : y;
+  group_rows(scratch, out);
   return true;
 }
 
@@ -113,5 +210,13 @@ bool group_product_is_side(td_arena_t *scratch, const product_form_t *first,
   tir_interner_init(&interner, scratch);
   tir_expr_t *a =
       tir_replace_indices(scratch, f->a, d.count, d.from, d.to);
+  if ((f->key == NULL) != (first->key == NULL)) return false;
+  if (f->key != NULL &&
+      !group_product_is_key(
+          tir_replace_indices(scratch, (tir_expr_t *)(uintptr_t)f->key,
+                              d.count, d.from, d.to),
+          first->key)) {
+    return false;
+  }
   return tir_intern(&interner, a) == tir_intern(&interner, first->a);
 }

@@ -3,7 +3,11 @@
  *
  *   sum over k of a(batch, m, k) * b(batch, k, n)
  *
- * n has the last parallel index.  Products whose a, batch, m and k are equal
+ * n has the last parallel index.  Where b differs from row to row by one
+ * number that is read from memory, the *key*, and only by it, it is
+ *
+ *   sum over k of a(batch, m, k) * b(key(m), batch, k, n)
+ *  Products whose a, batch, m and k are equal
  * are sides of one: a kernel brings a once for all. */
 #ifndef TDSL_PASSES_TENSOR_GROUP_PRODUCT_H
 #define TDSL_PASSES_TENSOR_GROUP_PRODUCT_H
@@ -20,7 +24,11 @@ typedef struct product_form {
   uint32_t par;              /* parallel indices */
   tir_expr_t *a, *b;
   product_list_t batch, m, n, k;
+  const tir_expr_t *key;     /* rows choose their b by it; NULL: all have one */
 } product_form_t;
+
+/* e is this key. */
+bool group_product_is_key(const tir_expr_t *e, const tir_expr_t *key);
 
 /* False if the node is none, or its factors share their indices otherwise. */
 bool group_product_find_form(td_arena_t *scratch, tir_node_t *node,

@@ -32,6 +32,13 @@ typedef struct product {
   uint32_t par;
   tir_expr_t *a, *b;        /* over flat indices */
   flat_group_t batch, m, n, k;
+  /* rows that choose their columns: contraction_group.c */
+  const tir_expr_t *key;    /* by this; NULL: all have the same */
+  tir_expr_t *flat_key;
+  tir_index_t *group;       /* its value in a block */
+  int64_t range;            /* rows among which a block finds its own */
+  kir_expr_t *first, *count; /* where they begin; how many are its own */
+  kir_buffer_t *list;       /* which; mb, ib and their like are places in it */
   bool has_guard;           /* of parallel indices; applied at the end */
   bool is_shallow;          /* one block holds all of the depth */
   bool is_direct;           /* sums go to memory as they are: no tile */
@@ -64,6 +71,22 @@ typedef struct product {
 bool contraction_analyse(product_t *p);
 /* Tile sizes of the target, no larger than what there is. */
 void contraction_choose_sizes(product_t *p);
+void contraction_fill_group(flat_group_t *g, const product_list_t *l);
+/* ---- contraction_group.c ---- */
+/* Says whether rows choose their columns. */
+void contraction_find_group(product_t *p);
+/* b of the value that a block has. */
+tir_expr_t *contraction_group_columns(product_t *p, tir_expr_t *b);
+/* Rows that a tile may be for: as many as a value of the key may well have. */
+int64_t contraction_group_rows(const product_t *p);
+/* Block loops over values and ranges of rows. */
+kir_block_t *contraction_group_grid(product_t *p, kir_block_t *block);
+/* Lists the rows of a block, by one thread or by those of `warps` warps, with
+ * `size` of any rows behind them; what is done if there is one. */
+kir_block_t *contraction_group(product_t *p, kir_block_t *block,
+                               int64_t warps, int64_t size);
+/* The row at a place of the list; the place itself where there is none. */
+kir_expr_t *contraction_row_at(product_t *p, kir_expr_t *at);
 /* ---- contraction_sides.c ---- */
 /* Products of the group. */
 uint32_t contraction_count(const tile_t *t);
@@ -84,6 +107,10 @@ kir_expr_t *contraction_zero(product_t *p);
 /* Most loads of e move along memory with this index. */
 bool contraction_runs_along(product_t *p, tir_expr_t *e,
                             const flat_group_t *g);
+/* How many elements lie side by side in most loads of e where this index
+ * moves: all there are (INT64_MAX), a row of a picture, every other one of it;
+ * 0: none. */
+int64_t contraction_run(product_t *p, tir_expr_t *e, const flat_group_t *g);
 /* Block loops over tiles of `rows` x nc; sets mb and nb. */
 kir_block_t *contraction_grid(product_t *p, kir_block_t *block, int64_t rows);
 /* Row mb + ib + i, column nb + j: what the indices are from here on. */

@@ -32,6 +32,48 @@ bool contraction_runs_along(product_t *p, tir_expr_t *e,
   return c.yes > 0 && c.yes >= c.no;
 }
 
+/* Elements side by side of one load. */
+static int64_t run_of(const tir_expr_t *e, const flat_group_t *g) {
+  int64_t run = INT64_MAX, hi = 0, n = 1;
+  if (e->op == TIR_X_MUL && e->args[0]->op == TIR_X_CONST) {
+    n = e->args[0]->u.i64;
+    e = e->args[1];
+  }
+  if (e->op == TIR_X_MOD) {
+    const tir_expr_t *by = e->args[1];
+    if (by->op == TIR_X_CONST) hi = by->u.i64;
+    if (by->op == TIR_X_DIM) hi = contraction_upper(by->u.dim);
+    run = hi;
+    e = e->args[0];
+  }
+  if (e->op != TIR_X_INDEX || e->u.index != g->flat || n <= 0) return 0;
+  return run / n;
+}
+
+typedef struct runs {
+  const flat_group_t *along;
+  uint32_t yes, no;
+  int64_t least;
+} runs_t;
+
+static void count_runs(void *user, tir_expr_t *e) {
+  runs_t *r = user;
+  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
+  const tir_expr_t *last = e->args[e->arg_count - 1];
+  while (last->op == TIR_X_ADD || last->op == TIR_X_SUB) last = last->args[0];
+  int64_t run = run_of(last, r->along);
+  r->yes += run > 0;
+  r->no += run == 0;
+  if (run > 0 && run < r->least) r->least = run;
+}
+
+int64_t contraction_run(product_t *p, tir_expr_t *e, const flat_group_t *g) {
+  runs_t r = {g, 0, 0, INT64_MAX};
+  if (g->count == 0) return 0;
+  tir_walk(p->t->arena, e, count_runs, &r);
+  return r.yes > 0 && r.yes >= r.no ? r.least : 0;
+}
+
 /* ---- tiles --------------------------------------------------------------- */
 
 kir_block_t *contraction_batch(product_t *p, kir_block_t *block) {
@@ -58,9 +100,12 @@ static kir_block_t *row_blocks(product_t *p, kir_block_t *block,
 kir_block_t *contraction_grid(product_t *p, kir_block_t *block,
                               int64_t rows) {
   tile_t *t = p->t;
-  bool is_packed = p->packed != NULL && p->side_count == 1;
-  block = contraction_batch(p, block);
-  if (!is_packed) block = row_blocks(p, block, rows);
+  bool is_packed =
+      p->packed != NULL && p->side_count == 1 && p->key == NULL;
+  block = p->key == NULL ? contraction_batch(p, block)
+                         : contraction_group_grid(p, block);
+  if (p->key != NULL) p->mb = tile_int(t, 0);
+  else if (!is_packed) block = row_blocks(p, block, rows);
   if (p->side_count > 1) return contraction_side_grid(p, block);
   block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
                     tile_dim(t, p->n.extent), p->nc, &p->nb);
@@ -182,7 +227,7 @@ void contraction_set_place(product_t *p, kir_expr_t *i, kir_expr_t *j) {
   tile_t *t = p->t;
   if (p->m.count > 0) {
     kir_expr_t *row = kir_add(t->arena, p->mb, kir_add(t->arena, p->ib, i));
-    tile_set_index(t, p->m.flat, row);
+    tile_set_index(t, p->m.flat, contraction_row_at(p, row));
   }
   tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, j));
 }

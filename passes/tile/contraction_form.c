@@ -4,63 +4,11 @@
 #include "ir/expr.h"
 #include "passes/tensor/group_kernels.h"
 
-enum { MIN_DEPTH = 4, MIN_WORK = 4096 };
-
 /* ---- analysis ----------------------------------------------------------- */
-
-static void add_member(flat_group_t *g, tir_index_t *index) {
-  g->members[g->count++] = index;
-}
 
 int64_t contraction_upper(const ix_poly_t *p) {
   int64_t lo, hi;
   return ix_interval(p, &lo, &hi) ? hi : INT64_MAX;
-}
-
-static bool sort_indices(product_t *p, tir_expr_t *x, tir_expr_t *y) {
-  td_arena_t *arena = p->t->arena;
-  tir_node_t *n = p->node;
-  flat_group_t only_x = {0}, only_y = {0};
-  tir_index_t *last = n->indices[p->par - 1];
-  for (uint32_t i = 0; i < p->par; i++) {
-    bool in_x = tir_mentions_index(arena, x, n->indices[i]);
-    bool in_y = tir_mentions_index(arena, y, n->indices[i]);
-    if (in_x && in_y) {
-      add_member(&p->batch, n->indices[i]);
-    } else if (in_x) {
-      add_member(&only_x, n->indices[i]);
-    } else if (in_y) {
-      add_member(&only_y, n->indices[i]);
-    } else {
-      return false;
-    }
-  }
-  for (uint32_t i = p->par; i < n->index_count; i++) {
-    add_member(&p->k, n->indices[i]);
-  }
-  bool x_has_last =
-      only_x.count > 0 && only_x.members[only_x.count - 1] == last;
-  bool y_has_last =
-      only_y.count > 0 && only_y.members[only_y.count - 1] == last;
-  if (!x_has_last && !y_has_last) return false;
-  p->n = x_has_last ? only_x : only_y;
-  p->m = x_has_last ? only_y : only_x;
-  p->a = x_has_last ? y : x; /* fma(x, y, z) has the bits of fma(y, x, z) */
-  p->b = x_has_last ? x : y;
-  return true;
-}
-
-/* Small products are left to the nest, where nothing is packed. */
-static bool pays(const product_t *p) {
-  int64_t n = contraction_upper(p->n.extent);
-  int64_t k = contraction_upper(p->k.extent);
-  int64_t m = contraction_upper(p->m.extent), work;
-  if (k < MIN_DEPTH || n < TILE_LANES / 2) return false;
-  if (__builtin_mul_overflow(n, k, &work) ||
-      __builtin_mul_overflow(work, m, &work)) {
-    return true;
-  }
-  return work >= MIN_WORK;
 }
 
 typedef struct bounds {
@@ -122,13 +70,25 @@ static bool guard_can_wait(product_t *p) {
   return p->has_guard;
 }
 
+void contraction_fill_group(flat_group_t *g, const product_list_t *l) {
+  g->count = l->count;
+  for (uint32_t i = 0; i < l->count; i++) g->members[i] = l->indices[i];
+}
+
 bool contraction_analyse(product_t *p) {
   tile_t *t = p->t;
-  tir_node_t *n = p->node;
-  if (t->plan_serial || !group_is_contraction(n) || n->index_count == p->par) {
+  product_form_t form;
+  if (t->plan_serial ||
+      !group_product_find_form(t->arena, p->node, &form) ||
+      !group_product_pays(&form)) {
     return false;
   }
-  if (!sort_indices(p, n->body->args[0], n->body->args[1])) return false;
+  p->a = form.a;
+  p->b = form.b;
+  contraction_fill_group(&p->batch, &form.batch);
+  contraction_fill_group(&p->m, &form.m);
+  contraction_fill_group(&p->n, &form.n);
+  contraction_fill_group(&p->k, &form.k);
   p->m.extent = p->n.extent = p->k.extent = ix_const(t->module->pool, 1);
   flat_group_t *groups[3] = {&p->m, &p->n, &p->k};
   for (int g = 0; g < 3; g++) {
@@ -138,7 +98,7 @@ bool contraction_analyse(product_t *p) {
       if (groups[g]->extent == NULL) return false;
     }
   }
-  return pays(p) && guard_can_wait(p);
+  return guard_can_wait(p);
 }
 
 /* ---- sizes -------------------------------------------------------------- */
@@ -193,7 +153,8 @@ static int64_t block_rows(const product_t *p, int64_t m, int64_t blocks) {
 /* Blocks as large as may be, since what is packed serves all of one; but
  * enough of them, if there is enough to do. */
 static void choose_block(product_t *p, int64_t m, int64_t n, int64_t k) {
-  int64_t batch = 1, row_blocks = 1, column_blocks = 1, size;
+  int64_t batch = p->key == NULL ? 1 : contraction_upper(p->group->extent);
+  int64_t row_blocks = 1, column_blocks = 1, size;
   for (uint32_t i = 0; i < p->batch.count; i++) {
     int64_t extent = contraction_upper(p->batch.members[i]->extent);
     if (__builtin_mul_overflow(batch, extent, &batch)) batch = INT64_MAX;
@@ -257,7 +218,8 @@ static bool all_turn(product_t *p) {
 static bool suits_thin(product_t *p, int64_t m, int64_t n, int64_t k) {
   int64_t size = contraction_turn_lanes(p), rows;
   int64_t left = p->t->target->registers - size - 2;
-  return count_packed(p) == 0 && ix_is_const(p->m.extent, &rows) &&
+  return p->key == NULL && count_packed(p) == 0 &&
+         ix_is_const(p->m.extent, &rows) &&
          rows == m && m > 0 && m <= left && n >= size && k >= size &&
          all_turn(p);
 }
@@ -280,7 +242,7 @@ static void find_near(product_t *p) {
   int64_t k, n, bytes;
   if (!ix_is_const(p->k.extent, &k)) return;
   bool is_spread = k <= NEAR_DEPTH || (k <= p->kc && k % NEAR_PITCH != 0);
-  p->a_lies = is_spread && is_plain(p, p->a, &p->k);
+  p->a_lies = is_spread && p->key == NULL && is_plain(p, p->a, &p->k);
   if (p->packed != NULL || p->side_count > 1) return;
   p->b_lies = ix_is_const(p->n.extent, &n) && is_plain(p, p->b, &p->n) &&
               n % (p->nr / 2) == 0 && !__builtin_mul_overflow(n, k, &bytes) &&
@@ -295,7 +257,7 @@ static void choose_sizes(product_t *p) {
   p->nr = is_wide ? target->nr / 2 : target->nr;
   p->mc = target->mc;
   p->kc = is_wide ? target->kc / 2 : target->kc;
-  int64_t m = contraction_upper(p->m.extent), rows;
+  int64_t m = contraction_group_rows(p), rows;
   int64_t n = contraction_columns(p);
   int64_t k = contraction_upper(p->k.extent);
   if (suits_thin(p, m, n, k)) {
@@ -325,7 +287,8 @@ static void choose_sizes(product_t *p) {
   if (p->mc > most) p->mc = most;
   if (p->mc < target->mr) p->mc = target->mr;
   p->mc -= p->mc % target->mr;
-  bool is_known = ix_is_const(p->m.extent, &rows) && rows > 0;
+  bool is_known =
+      p->key == NULL && ix_is_const(p->m.extent, &rows) && rows > 0;
   int64_t even = is_known ? even_rows(p, m) : 0;
   p->is_even = even > 0;
   if (p->is_even) p->mc = even;
@@ -353,6 +316,11 @@ static void choose_sizes(product_t *p) {
 
 void contraction_choose_sizes(product_t *p) {
   choose_sizes(p);
+  if (p->key != NULL) {
+    int64_t m = contraction_upper(p->m.extent);
+    p->range = p->bm = m < MOST_ROWS ? m : MOST_ROWS;
+    if (p->mc > p->bm) p->mc = p->bm;
+  }
   contraction_share_columns(
       p, p->is_thin ? contraction_turn_lanes(p) : p->nr);
 }

@@ -253,7 +253,8 @@ kir_expr_t *contraction_row(product_t *p, kir_expr_t *i, kir_expr_t *k) {
 void contraction_copy_a(product_t *p, kir_block_t *block) {
   tile_t *t = p->t;
   kir_expr_t *i, *k;
-  bool by_rows = p->m.count > 0 && !contraction_runs_along(p, p->a, &p->k) &&
+  bool by_rows = p->m.count > 0 && p->key == NULL &&
+                 !contraction_runs_along(p, p->a, &p->k) &&
                  contraction_runs_along(p, p->a, &p->m);
   kir_block_t *lanes;
   if (by_rows) {

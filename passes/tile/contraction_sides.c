@@ -51,11 +51,6 @@ tir_expr_t *contraction_adopt(product_t *p, uint32_t node, tir_expr_t *e) {
   return adopt(p, side, e);
 }
 
-static void fill_group(flat_group_t *g, const product_list_t *l) {
-  g->count = l->count;
-  for (uint32_t i = 0; i < l->count; i++) g->members[i] = l->indices[i];
-}
-
 static void add_side(product_t *p, uint32_t node) {
   tile_t *t = p->t;
   uint32_t s = p->side_count++;
@@ -70,7 +65,7 @@ static void add_side(product_t *p, uint32_t node) {
       side->lead = p->sides[i].lead;
     }
   }
-  fill_group(&side->n, &side->form.n);
+  contraction_fill_group(&side->n, &side->form.n);
   p->side_of[node] = (int32_t)s;
 }
 
@@ -93,6 +88,7 @@ void contraction_find_sides(product_t *p) {
     while (!group_product_is_parallel(p->sides[s].form.node, t->nodes[k])) s++;
     p->leads[k] = p->sides[s].lead;
   }
+  contraction_find_group(p);
   flat_finish(t, &p->m, "m");
   flat_finish(t, &p->k, "k");
   for (uint32_t s = 0; s < p->side_count; s++) {
@@ -100,9 +96,14 @@ void contraction_find_sides(product_t *p) {
     if (side->lead == s) flat_finish(t, &side->n, "n");
     else side->n = p->sides[side->lead].n;
     flat_group_t *groups[3] = {&p->m, &side->n, &p->k};
-    side->b = flat_rewrite(t, groups, 3, adopt(p, s, side->form.b));
+    tir_expr_t *b =
+        contraction_group_columns(p, adopt(p, s, side->form.b));
+    side->b = flat_rewrite(t, groups, 3, b);
   }
   flat_group_t *groups[3] = {&p->m, &p->sides[0].n, &p->k};
+  if (p->key != NULL) {
+    p->flat_key = flat_rewrite(t, groups, 3, (tir_expr_t *)(uintptr_t)p->key);
+  }
   p->a = flat_rewrite(t, groups, 3, p->a);
   contraction_select(p, 0);
 }

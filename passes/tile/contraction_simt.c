@@ -44,6 +44,8 @@ enum {
   FEW_STAGES = 3,    /* cover the latency of memory; more if there is room */
   MOST_SUMS = 200,   /* registers of a lane for sums and what they are of */
   BLOCKS_A_SM = 2,   /* of large tiles, as their registers have it */
+  LISTED_TILES = 4,  /* of one value, in a range of rows */
+  MOST_LISTED = 4096, /* rows of a range: a list of them is shared memory */
   FEW_COLUMNS = 16,  /* tiles of a row: what runs at a time has several rows */
 };
 
@@ -65,7 +67,7 @@ static int64_t blocks_of(const product_t *p, const shape_t *s, int64_t m,
                          int64_t n) {
   int64_t mc = s->warps_m * s->lanes_m * s->rows;
   int64_t nc = s->warps_n * s->lanes_n * s->columns;
-  int64_t batch = 1;
+  int64_t batch = p->key == NULL ? 1 : contraction_upper(p->group->extent);
   for (uint32_t i = 0; i < p->batch.count; i++) {
     int64_t extent = contraction_upper(p->batch.members[i]->extent);
     if (__builtin_mul_overflow(batch, extent, &batch)) return INT64_MAX;
@@ -92,7 +94,7 @@ static int64_t least_bytes(const product_t *p, const shape_t *s) {
 
 /* The largest tile that is filled and leaves enough blocks for the device. */
 static shape_t choose_shape(const product_t *p, const ir_target_t *target) {
-  int64_t m = contraction_upper(p->m.extent);
+  int64_t m = contraction_group_rows(p);
   int64_t n = contraction_upper(p->n.extent);
   int kind = MIDDLE;
   if (m < 1) m = 1;
@@ -153,16 +155,16 @@ static void set_operand(simt_t *s, operand_t *o, tir_expr_t *e,
   o->size = size;
   o->lanes = is_m ? h->lanes_m : h->lanes_n;
   o->count = is_m ? h->rows : h->columns;
-  bool is_along = outer->count > 0 && contraction_runs_along(p, e, outer);
-  o->is_deep = size % s->v != 0 || !is_along ||
-               contraction_runs_along(p, e, &p->k);
+  int64_t run = contraction_run(p, e, outer);
+  bool is_longer = run > contraction_run(p, e, &p->k);
+  o->is_deep = size % s->v != 0 || !is_longer;
   o->wides = (tile_wides_t){.index = o->is_deep ? p->k.flat : outer->flat,
                             .n = s->v};
   const ix_poly_t *extent = o->is_deep ? p->k.extent : outer->extent;
   if (tile_is_multiple(extent, s->v)) tile_wide_find(s->t, &o->wides, e);
   /* one by one, lanes run along memory all the same */
   bool is_wide = o->wides.loads.length > 0;
-  if (!is_wide && is_along) o->is_deep = contraction_runs_along(p, e, &p->k);
+  if (!is_wide) o->is_deep = !is_longer;
   o->v = is_wide ? s->v : 1;
   o->groups = size * s->shape.depth / o->v;
   o->slots = (o->groups + threads - 1) / threads;
@@ -224,6 +226,13 @@ static void alloc_shared(simt_t *s, operand_t *o, const char *name,
 static void alloc_operand(simt_t *s, operand_t *o, const char *name,
                           kir_block_t *block) {
   ix_pool_t *pool = s->t->module->pool;
+  const ix_poly_t *row_dims[3] = {ix_const(pool, s->warps),
+                                  ix_const(pool, o->slots),
+                                  ix_const(pool, SIMT_WARP)};
+  if (is_listed(s, o->outer)) {
+    o->rows = tile_alloc(s->t, block, "row_at", TDSL_DTYPE_I64, KIR_REGISTER,
+                         3, row_dims);
+  }
   if (o->is_async) return;
   int64_t lead[2] = {s->warps, o->slots};
   const ix_poly_t *dims[4] = {ix_const(pool, s->warps),
@@ -432,10 +441,55 @@ static int64_t rows_at_a_time(product_t *p, const ix_poly_t *columns) {
   return few <= many ? 8 : 16;
 }
 
+/* Rows that a block finds its own among: several tiles of each value, so
+ * that few are filled in part; as many blocks share them as there is room for
+ * on the device. */
+static void choose_range(simt_t *s) {
+  product_t *p = s->p;
+  int64_t m = contraction_upper(p->m.extent), tiles, all;
+  int64_t groups = contraction_upper(p->group->extent);
+  int64_t range = LISTED_TILES * p->mc * (groups < 1 ? 1 : groups);
+  if (range > MOST_LISTED) range = MOST_LISTED;
+  if (range > m) range = m < 1 ? 1 : m;
+  p->range = range;
+  int64_t slots = BLOCKS_A_SM * (int64_t)s->t->target->sms;
+  int64_t n = contraction_upper(p->n.extent);
+  int64_t blocks = (m - 1) / range + 1, columns = (n - 1) / p->nc + 1;
+  s->turns = 1;
+  if (__builtin_mul_overflow(blocks, columns, &all) ||
+      __builtin_mul_overflow(all, groups, &all) || all >= slots) {
+    return;
+  }
+  tiles = (contraction_group_rows(p) - 1) / p->mc + 1;
+  s->turns = slots / (all < 1 ? 1 : all);
+  if (s->turns > tiles) s->turns = tiles;
+  if (s->turns > range / p->mc) s->turns = range / p->mc;
+  if (s->turns < 1) s->turns = 1;
+}
+
+/* Values, ranges, turns, columns; then the tiles of a turn. */
+static kir_block_t *listed_grid(simt_t *s, kir_block_t *block) {
+  product_t *p = s->p;
+  tile_t *t = s->t;
+  kir_expr_t *turn = tile_int(t, 0);
+  choose_range(s);
+  block = contraction_group_grid(p, block);
+  if (s->turns > 1) {
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, "turn", tile_int(t, 0),
+                      tile_int(t, s->turns), 1, &turn);
+  }
+  block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
+                    tile_dim(t, p->n.extent), p->nc, &p->nb);
+  block = contraction_group(p, block, s->warps, p->mc);
+  return tile_loop(t, block, KIR_LOOP_SERIAL, "mb", times(s, turn, p->mc),
+                   p->count, s->turns * p->mc, &p->mb);
+}
+
 static kir_block_t *grid(simt_t *s, kir_block_t *block) {
   product_t *p = s->p;
   tile_t *t = s->t;
   ix_pool_t *pool = t->module->pool;
+  if (p->key != NULL) return listed_grid(s, block);
   const ix_poly_t *rows = tiles_of(p, p->m.extent, p->mc);
   const ix_poly_t *columns = tiles_of(p, p->n.extent, p->nc);
   int64_t n = rows_at_a_time(p, columns), across = 0;
@@ -494,6 +548,13 @@ static void describe(simt_t *s) {
     tile_note(t, "tiles column by column, %lld rows of them at a time",
               (long long)s->rows_at_a_time);
   }
+  if (p->key != NULL) {
+    tile_note(t,
+              "rows grouped by %s: a block finds its own among %lld, %lld "
+              "blocks share them",
+              p->key->u.value->name, (long long)p->range,
+              (long long)s->turns);
+  }
   tile_note(t, "rows are fetched %s, columns %s", how(&s->a), how(&s->b));
   tile_note(t, "each sum adds its products left to right, with one rounding");
 }
@@ -528,10 +589,12 @@ void contraction_build_simt(product_t *p) {
   s.acc = tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 4, dims);
   alloc_operand(&s, &s.a, "row", block);
   alloc_operand(&s, &s.b, "column", block);
+  contraction_simt_find_rows(&s, &s.a, block);
   clear(&s, block);
   main_loop(&s, block);
   int64_t n = contraction_simt_width(&s);
   for (int64_t ig = 0; ig < h->rows / n_rows; ig++) {
     contraction_simt_finish(&s, block, ig, n_rows, n);
   }
+  if (p->key != NULL) simple(&s, block, KIR_BARRIER, 0);
 }

@@ -38,6 +38,8 @@ typedef struct operand {
   int64_t each;               /* elements of a stage */
   tile_wides_t wides;
   kir_buffer_t *stage;        /* REGISTER [warps, slots, v, lanes] */
+  kir_buffer_t *rows;         /* REGISTER [warps, slots, lanes]: of a list;
+                                 NULL: there is none */
   kir_buffer_t *shared;
 } operand_t;
 
@@ -47,6 +49,7 @@ typedef struct simt {
   shape_t shape;
   int64_t warps, v;           /* v: neighbours of 16 bytes */
   int64_t stages;             /* of the depth in shared memory */
+  int64_t turns;              /* blocks that share the rows of a list */
   int64_t rows_at_a_time;     /* of tiles, 0: one; the order of blocks */
   int64_t at_once;            /* places of the depth read from ROWS */
   operand_t a, b;
@@ -108,6 +111,11 @@ static inline kir_block_t *lanes(simt_t *s, kir_block_t *block,
   return body;
 }
 
+/* Places of rows are those of a list. */
+static inline bool is_listed(const simt_t *s, const flat_group_t *g) {
+  return s->p->key != NULL && g == &s->p->m;
+}
+
 /* i < extent, for a tile of `size` from a multiple of it on; NULL: always. */
 static inline kir_expr_t *is_below(simt_t *s, kir_expr_t *i,
                                    const ix_poly_t *extent, int64_t size) {
@@ -133,7 +141,17 @@ static inline int64_t tail_rows(const simt_t *s) {
   return s->shape.rows % 4 == 0 ? 4 : in_group(s, s->shape.rows);
 }
 
+/* i is one of the rows (columns) there are; NULL: always. */
+static inline kir_expr_t *is_one(simt_t *s, kir_expr_t *i,
+                                 const flat_group_t *g, int64_t size) {
+  return is_listed(s, g) ? tile_less(s->t, i, s->p->count)
+                         : is_below(s, i, g->extent, size);
+}
+
 /* ---- contraction_simt_move.c ---- */
+
+/* Finds the rows of a list that an operand's slots have. */
+void contraction_simt_find_rows(simt_t *s, operand_t *o, kir_block_t *block);
 
 /* GROUPS: the gap behind a group, in elements. */
 enum { SIMT_GAP = 8 };

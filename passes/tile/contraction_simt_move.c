@@ -57,18 +57,41 @@ static kir_expr_t *set_element(simt_t *s, const operand_t *o,
   kir_expr_t **moving = o->is_deep ? &k : &outer;
   kir_expr_t *first[2] = {outer, k};
   *moving = add(s, *moving, v);
-  if (o->outer->count > 0) tile_set_index(s->t, o->outer->flat, outer);
+  if (o->rows != NULL) {
+    kir_expr_t *subs[3] = {at->w, at->u, at->l};
+    tile_set_index(s->t, o->outer->flat,
+                   kir_load(s->t->arena, o->rows, 3, subs));
+  } else if (o->outer->count > 0) {
+    tile_set_index(s->t, o->outer->flat, outer);
+  }
   tile_set_index(s->t, s->p->k.flat, k);
   /* with all v neighbours inside, or none, it is the same for all */
   bool is_wide = o->wides.loads.length > 0;
   kir_expr_t *is_in = is_below(s, is_wide ? first[1] : k, s->p->k.extent,
                                s->shape.depth);
   if (o->outer->count > 0) {
-    is_in = both(s, is_below(s, is_wide ? first[0] : outer, o->outer->extent,
-                             o->size),
+    is_in = both(s, is_one(s, is_wide ? first[0] : outer, o->outer, o->size),
                  is_in);
   }
   return both(s, at->is_there, is_in);
+}
+
+void contraction_simt_find_rows(simt_t *s, operand_t *o,
+                                kir_block_t *block) {
+  slot_t at;
+  if (o->rows == NULL) return;
+  block = warp_loop(s, block, &at.w);
+  block = unroll(s, block, "u", o->slots, &at.u);
+  kir_block_t *body = lanes(s, block, &at.l, NULL);
+  find_slot(s, o, &at);
+  kir_expr_t *subs[3] = {at.w, at.u, at.l};
+  /* the list reaches a tile past its end */
+  kir_expr_t *row = contraction_row_at(s->p, add(s, o->base, at.outer));
+  if (at.is_there != NULL) {
+    kir_expr_t *arms[3] = {at.is_there, row, tile_int(s->t, 0)};
+    row = kir_op(s->t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3, arms);
+  }
+  tile_store(s->t, body, o->rows, 3, subs, row);
 }
 
 static kir_expr_t *value_at(simt_t *s, const operand_t *o, const slot_t *at,

@@ -174,10 +174,12 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
     loop->mask = both(
         s,
         p->m.count == 0 ? tile_less(t, mi, tile_int(t, 1))
-                        : is_below(s, mi, p->m.extent, p->mc),
+                        : is_one(s, mi, &p->m, p->mc),
         is_below(s, ni, p->n.extent, p->nc));
     if (n > 1) ni = add(s, ni, v);
-    if (p->m.count > 0) tile_set_index(t, p->m.flat, mi);
+    if (p->m.count > 0) {
+      tile_set_index(t, p->m.flat, contraction_row_at(p, mi));
+    }
     tile_set_index(t, p->n.flat, ni);
     if (step == 0) {
       kir_expr_t *at[2] = {tile_int(t, 0), l};

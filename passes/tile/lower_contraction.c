@@ -394,7 +394,13 @@ static void build(product_t *p) {
   tile_t *t = p->t;
   kir_block_t *block = contraction_grid(p, &t->kernel->body, p->bm);
   alloc_scratch(p, block);
-  kir_expr_t *bh = part_of(p, block, "bh", p->mb, p->m.extent, p->bm);
+  kir_expr_t *bh;
+  if (p->key == NULL) {
+    bh = part_of(p, block, "bh", p->mb, p->m.extent, p->bm);
+  } else {
+    block = contraction_group(p, block, 0, 0);
+    bh = p->count;
+  }
   kir_expr_t *panel_count[CONTRACTION_SIDES];
   count_columns(p, block);
   for (uint32_t s = 0; s < p->side_count; s++) {
@@ -459,6 +465,10 @@ static void describe(product_t *p) {
               (long long)p->bm, (long long)nc, (long long)p->mc,
               (long long)p->kc, (long long)p->mr, (long long)p->nr,
               t->target->name);
+  }
+  if (p->key != NULL) {
+    tile_note(t, "rows grouped by %s: a block finds its own among %lld",
+              p->key->u.value->name, (long long)p->range);
   }
   if (p->sides[0].packed != NULL) {
     tile_note(t, "weights come as panels, in the order of use");

@@ -1,7 +1,9 @@
 """What generated kernels do to memory, as the simulated GPU counts it: no two
 lanes of a phase meet in a bank of shared memory, in products of all layouts
-and in rows; rows are read once, masked ones too; and an order of tiles that
-saves memory traffic changes no result.
+and in rows; rows are read once, masked ones too; an order of tiles that
+saves memory traffic changes no result; a convolution is a product whose
+operand exists nowhere; and rows that choose their weights read each weight
+once.
 
 An access of 4 bytes a lane takes one wavefront for 128 bytes, one of 16 bytes
 four; so wavefronts * 128 = bytes says that there was no conflict, where all
@@ -120,6 +122,62 @@ def order(folder):
     check("order of tiles", names[0] == names[1])
 
 
+PICTURES = """dyn N <= 16
+export fn conv(x: f32[N, 32, 30, 30], w: f32[64, 32, 3, 3])
+    -> y: f32[N, 64, 30, 30] {
+  y[n, o, h, v] = sum[c, r, s] x[n, c, h + r - 1, v + s - 1 | 0] * w[o, c, r, s]
+}
+"""
+ROUTED = """dyn T <= 64
+export fn f(x: f32[T, 512], w: f32[8, 256, 512], to: i32[T] in 8)
+    -> y: f32[T, 256] {
+  y[t, n] = sum[k] x[t, k] * w[to[t], n, k]
+}
+"""
+
+
+def same(folder, text, *more):
+    """Results of a simulated GPU and of the CPU, bit by bit."""
+    got = []
+    for device in ("sim:h100", "cpu"):
+        name = os.path.join(folder, device.replace(":", "_") + ".npy")
+        run(folder, text, device, "--out", "y=" + name, *more)
+        with open(name, "rb") as f:
+            got.append(f.read())
+    return got[0] == got[1]
+
+
+def implicit(folder):
+    """Pictures and weights are all that is read, a whole row of a picture at
+    a time, and nothing is made besides the result."""
+    got = counted(folder, PICTURES, "--dim", "N=2")
+    c = got["counters"]
+    size = 4 * (2 * 32 * 900 + 64 * 32 * 9)
+    check("convolution", c["global.unique_read"] == size and
+          c["global.unique_written"] == 4 * 2 * 64 * 900 and
+          c["global.sectors"] <= c["global.sectors_ideal"] * 1.15, got)
+    plan = subprocess.run(
+        [os.environ["TDSLC"], "dump", "plan", os.path.join(folder, "t.tdsl"),
+         "--device", "sim:h100"], capture_output=True, text=True, check=True)
+    check("convolution, arena", "arena 0\n" in plan.stdout, plan.stdout)
+    check("convolution, bits", same(folder, PICTURES, "--dim", "N=1"))
+
+
+def grouped(folder):
+    """One by one the 64 rows would read 64 matrices, of which there are 8."""
+    got = counted(folder, ROUTED, "--dim", "T=64")
+    c = got["counters"]
+    size = 4 * (8 * 256 * 512 + 64 * 512 + 64)
+    tail = c["global.sectors"] - c["global.unique_written"] // 32
+    check("rows that choose", c["global.unique_read"] <= size and
+          tail * 32 <= size * 1.1 and
+          c["global.sectors"] == c["global.sectors_ideal"], got)
+    size = c["shared.bytes_read"] + c["shared.bytes_written"]
+    check("banks of rows that choose",
+          c["shared.wavefronts"] * 128 <= size * 1.03, got)
+    check("rows that choose, bits", same(folder, ROUTED, "--dim", "T=49"))
+
+
 def main():
     if nvrtc.library().handle is None:
         print("needs nvrtc")
@@ -128,6 +186,8 @@ def main():
         products(folder)
         rows(folder)
         order(folder)
+        implicit(folder)
+        grouped(folder)
     return 1 if FAILED else 0
 
 

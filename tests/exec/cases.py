@@ -438,6 +438,44 @@ def sides():
         "wk": drawn(90, "f32", 40, 64), "wg": drawn(91, "f32", 48, 64)})
 
 
+def grouped():
+    """Rows that choose: at random, all the same, never the middle one."""
+    def choice(kind, dtype, *shape):
+        r = random.Random(98)
+        pick = {"any": lambda: r.randint(0, 4), "same": lambda: 3,
+                "some": lambda: r.choice((0, 1, 4))}[kind]
+        return tensor(dtype, shape,
+                      [pick() for _ in range(math.prod(shape))])
+    w = drawn(93, "f32", 5, 21, 13)
+    for t, kind in ((0, "any"), (1, "same"), (7, "some"), (29, "any")):
+        name = "%d_%s" % (t, kind)
+        x = drawn(92, "f32", t, 13)
+        yield Case("grouped", "one", {
+            "x": x, "w": w, "to": choice(kind, "i32", t)}, name=name)
+        yield Case("grouped", "gated", {
+            "x": x, "wg": w, "wu": drawn(94, "f32", 5, 21, 13),
+            "wd": drawn(95, "f32", 5, 13, 21),
+            "to": choice(kind, "i32", t, 2), "p": drawn(96, "f32", t, 2)},
+            name=name, tol={"y": [1e-4, 1e-4]})
+    yield Case("grouped", "wide", {
+        "x": drawn(97, "f32", 29, 8), "w": drawn(98, "f32", 5, 8, 36),
+        "b": drawn(99, "f32", 5, 36), "to": choice("some", "i64", 29)},
+        tol={"y": [1e-2, 1e-2]})
+    yield Case("grouped", "heads", {
+        "x": drawn(100, "f32", 7, 2, 13),
+        "w": drawn(101, "bf16", 5, 2, 21, 13),
+        "to": choice("any", "i32", 7)})
+    for k in (0, 290):
+        yield Case("grouped", "deep", {
+            "x": drawn(102, "f32", 4, k), "w": drawn(103, "f32", 5, 21, k),
+            "to": choice("any", "i32", 4)}, name=str(k))
+    bad = choice("any", "i32", 9)
+    bad["data"][6] = 5
+    yield Case("grouped", "one", {
+        "x": drawn(104, "f32", 9, 13), "w": w, "to": bad}, name="bad",
+        error="R04", parts=("to[6]", "5"))
+
+
 # --- loops and routing ----------------------------------------------------
 def loops():
     tol = {"a": [1e-5, 1e-5], "b": [1e-5, 1e-5], "g": [1e-5, 1e-5]}
@@ -474,6 +512,6 @@ def cases():
     for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
-                 columns, product_ends, update_ends, sides):
+                 columns, product_ends, update_ends, sides, grouped):
         out += list(make())
     return out
