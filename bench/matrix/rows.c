@@ -347,6 +347,28 @@ static void loss_memory(row_t *r, int rows, int depth, int labels) {
   (void)snprintf(r->name, sizeof r->name, "linear+loss, intermediates");
 }
 
+/* ---- models -------------------------------------------------------------- */
+
+static void model(row_t *r, const char *arch, const char *dtype, int tokens) {
+  int is_llama = strcmp(arch, "llama") == 0;
+  r->id = "C11";
+  r->m = tokens;
+  r->file = arch;
+  r->dtype = dtype;
+  r->kind = tokens > 1 ? OF_FMA : OF_STREAM;
+  r->least_share = tokens > 1 ? 0 : 0.88;
+  r->least_ratio = tokens > 1 ? 1.1 : 1.0;
+  r->tolerance = strcmp(dtype, "f32") == 0 ? 2e-3 : 6e-2;
+  r->measure = model_measure;
+  if (tokens > 1) {
+    (void)snprintf(r->name, sizeof r->name, "%s %s prefill %d",
+                   is_llama ? "Llama-1B/4" : "GPT-2", dtype, tokens);
+  } else {
+    (void)snprintf(r->name, sizeof r->name, "%s %s decode",
+                   is_llama ? "Llama-1B/4" : "GPT-2", dtype);
+  }
+}
+
 /* ---- start --------------------------------------------------------------- */
 
 static const char block_source[] =
@@ -448,6 +470,17 @@ int matrix_rows(const char *ids, row_t *out, int most) {
   ADD(attention(r, "C8", 2048, 2048, 128, 0));
   ADD(attention(r, "C9", 1, 4096, 128, 0));
   ADD(attention(r, "C9", 1, 32768, 128, 0));
+  static const char *const types[] = {"f32", "f16", "i8"};
+  for (int t = 0; t < 3; t++) {
+    ADD(model(r, "llama", types[t], 128));
+    ADD(model(r, "llama", types[t], 512));
+    ADD(model(r, "llama", types[t], 1));
+  }
+  for (int t = 0; t < 2; t++) {
+    ADD(model(r, "gpt2", types[t], 128));
+    ADD(model(r, "gpt2", types[t], 512));
+    ADD(model(r, "gpt2", types[t], 1));
+  }
   ADD(start_product(r, "cold", 0.3));
   ADD(start_product(r, "cached", 0.01));
   ADD(start(r, "transformer block", block_source, "cold", 0.3));

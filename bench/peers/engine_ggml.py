@@ -71,6 +71,10 @@ get_proc = function("ggml-base", "ggml_backend_reg_get_proc_address",
                     c_void_p, c_void_p, c_char_p)
 get_device = function("ggml-base", "ggml_backend_reg_dev_get", c_void_p,
                       c_void_p, c_size_t)
+alloc_buffer = function("ggml-base", "ggml_backend_buft_alloc_buffer",
+                        c_void_p, c_void_p, c_size_t)
+supports = function("ggml-base", "ggml_backend_dev_supports_op", c_bool,
+                    c_void_p, c_void_p)
 cpu_init = function("ggml-cpu", "ggml_backend_cpu_init", c_void_p)
 cpu_reg = function("ggml-cpu", "ggml_backend_cpu_reg", c_void_p)
 cpu_threads = function("ggml-cpu", "ggml_backend_cpu_set_n_threads", None,
@@ -98,6 +102,18 @@ def extra_buffer_types():
     return found
 
 
+def is_for(buffer_type, weight, product):
+    """Whether the product can be made with the weight in such memory. The
+    second field of a tensor is its buffer."""
+    field = ctypes.cast(weight + 8, POINTER(c_void_p))
+    empty = alloc_buffer(buffer_type, 0)
+    field[0] = empty
+    answer = supports(get_device(cpu_reg(), 0), product)
+    field[0] = None
+    release(empty)
+    return answer
+
+
 class Product:
     """y = W x for several copies of W in one buffer type."""
 
@@ -105,11 +121,12 @@ class Product:
         self.contexts = [init(InitParams(1 << 20, None, True)) for _ in "12"]
         weights, work = self.contexts
         ws = [new_2d(weights, kind, k, n) for _ in range(sets)]
-        self.buffers = [alloc_from(weights, buffer_type)]
-        if not self.buffers[0]:
-            raise Refused("no memory of this type")
         xt = new_2d(work, F32, k, 1)
         self.outs = [mul_mat(work, w, xt) for w in ws]
+        self.buffers = []
+        if not is_for(buffer_type, ws[0], self.outs[0]):
+            raise Refused("no layout of this type")
+        self.buffers.append(alloc_from(weights, buffer_type))
         self.graphs = []
         for out in self.outs:
             self.graphs.append(new_graph(work))
@@ -178,4 +195,8 @@ def gemv(load, sets, kind, n, k):
 def open(task, load, sets):
     if task[0] == "gemv":
         return gemv(load, sets, task[1], int(task[2]), int(task[3]))
+    if task[0] == "model":
+        import llama_model
+        return llama_model.open(load.folder, task[1], task[2], int(task[3]),
+                                _threads)
     raise Refused("not written for it")
