@@ -16,7 +16,8 @@ COLUMNS, HARD_CAP = 80, 1200
 SAMPLES = {"nn", "softmax", "attention", "bert", "conv", "gpt_train", "llama",
            "llama_f32",
            "losses", "moe", "pipeline", "quant", "ring_attention",
-           "semantics", "tp_mlp", "variants"}
+           "semantics", "tp_mlp", "variants",
+           "gpt2", "llama_i8"}  # after llama
 # Written in two halves, so that this file does not find itself.
 WORDS = [a + b for a, b in (
     (r"\bTO", r"DO\b"), (r"\bFIX", r"ME\b"), (r"\bXX", r"X\b"),
