@@ -37,7 +37,7 @@ enum {
 /* A group that grows. */
 typedef struct group {
   td_arena_t scratch;
-  bool has_tiles, may_have_sides;
+  bool has_tiles;
   tir_node_t *nodes[CASCADE_LIMIT + 1];
   uint32_t count;
   size_t size;     /* operations */
@@ -357,7 +357,7 @@ static remark_code_t judge_side(group_t *g, tir_node_t *n) {
               .reader = n};
   check_reads(&j, n);
   if (j.reads_group) return REMARK_CODE_FUSE_COSTS_MORE;
-  if (!g->may_have_sides || !has_tiles(g) ||
+  if (!has_tiles(g) ||
       !group_product_find_form(&g->scratch, n, &form) ||
       !group_product_pays(&form) ||
       !group_product_is_side(&g->scratch, &g->sides[0], &form) ||
@@ -518,7 +518,6 @@ static uint32_t grow(joining_t *j, tir_block_t *block, size_t i) {
   tir_node_t *n = block->data[i];
   uint32_t was = n->group;
   g.has_tiles = !j->state->options->plan_serial;
-  g.may_have_sides = tensor_target(j->state)->warp == 0;
   g.is_product = group_is_contraction(n) && n->cascade == 0;
   accept(&g, n);
   while (i + g.count < block->length && g.count < CASCADE_LIMIT &&

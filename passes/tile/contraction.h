@@ -88,8 +88,6 @@ kir_block_t *contraction_group(product_t *p, kir_block_t *block,
 /* The row at a place of the list; the place itself where there is none. */
 kir_expr_t *contraction_row_at(product_t *p, kir_expr_t *at);
 /* ---- contraction_sides.c ---- */
-/* Products of the group. */
-uint32_t contraction_count(const tile_t *t);
 /* Fills the sides of an analysed product; all is over flat indices then. */
 void contraction_find_sides(product_t *p);
 /* Sets the fields of the side at work. */
@@ -100,6 +98,8 @@ tir_expr_t *contraction_adopt(product_t *p, uint32_t node, tir_expr_t *e);
 int64_t contraction_columns(const product_t *p);
 /* Shares nc columns out to the sides, each a multiple of `unit`. */
 void contraction_share_columns(product_t *p, int64_t unit);
+/* Columns of all sides, for a card. */
+const char *contraction_columns_text(const product_t *p);
 /* Block loop over pieces of the columns of several sides. */
 kir_block_t *contraction_side_grid(product_t *p, kir_block_t *block);
 /* ---- contraction_ends.c ---- */

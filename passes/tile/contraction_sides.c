@@ -69,12 +69,56 @@ static void add_side(product_t *p, uint32_t node) {
   p->side_of[node] = (int32_t)s;
 }
 
-uint32_t contraction_count(const tile_t *t) {
-  uint32_t count = 0;
-  for (uint32_t k = 0; k < t->node_count; k++) {
-    count += group_is_contraction(t->nodes[k]);
+/* ---- leads on a GPU ------------------------------------------------------ */
+
+typedef struct reading {
+  product_t *p;
+  uint32_t node;
+} reading_t;
+
+static void join_leads(product_t *p, uint32_t a, uint32_t b) {
+  uint32_t from = a > b ? a : b, to = a > b ? b : a;
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    if (p->sides[s].lead == from) p->sides[s].lead = to;
   }
-  return count;
+  for (uint32_t k = 0; k < p->t->node_count; k++) {
+    if (p->leads[k] == from) p->leads[k] = to;
+  }
+}
+
+static void note_read(void *user, tir_expr_t *e) {
+  reading_t *r = user;
+  product_t *p = r->p;
+  if (e->op != TIR_X_LOAD) return;
+  for (uint32_t k = 0; k < r->node; k++) {
+    if (p->t->nodes[k]->outs[0] != e->u.value) continue;
+    if (p->leads[r->node] == CONTRACTION_SIDES) {
+      p->leads[r->node] = p->leads[k];
+    } else {
+      join_leads(p, p->leads[k], p->leads[r->node]);
+    }
+  }
+}
+
+/* Blocks of warps make the sides apart that no end reads together. */
+static void split_leads(product_t *p) {
+  tile_t *t = p->t;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    p->leads[k] = CONTRACTION_SIDES;
+    if (p->side_of[k] >= 0) {
+      p->leads[k] = (uint32_t)p->side_of[k];
+      p->sides[p->leads[k]].lead = p->leads[k];
+    }
+  }
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    reading_t r = {p, k};
+    if (p->side_of[k] >= 0) continue;
+    for (uint32_t i = 0; i < tir_node_expr_count(t->nodes[k]); i++) {
+      tir_walk(t->arena, *tir_node_expr(t->nodes[k], i), note_read, &r);
+    }
+    TD_CHECK(t->task, p->leads[k] < CONTRACTION_SIDES,
+             "%s is the end of no product", t->nodes[k]->outs[0]->name);
+  }
 }
 
 void contraction_find_sides(product_t *p) {
@@ -88,6 +132,7 @@ void contraction_find_sides(product_t *p) {
     while (!group_product_is_parallel(p->sides[s].form.node, t->nodes[k])) s++;
     p->leads[k] = p->sides[s].lead;
   }
+  if (t->target->warp > 0) split_leads(p);
   contraction_find_group(p);
   flat_finish(t, &p->m, "m");
   flat_finish(t, &p->k, "k");

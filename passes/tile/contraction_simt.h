@@ -1,6 +1,7 @@
 /* contraction_simt.h: a matrix product of a block of warps as its files see it:
- * operands on their way (contraction_simt_move.c), the sums
- * (contraction_simt.c), and what is done with them
+ * sizes and places (contraction_simt_size.c), which tile a block makes
+ * (contraction_simt_grid.c), operands on their way (contraction_simt_move.c),
+ * the sums (contraction_simt.c), and what is done with them
  * (contraction_simt_tail.c). */
 #ifndef TDSL_PASSES_TILE_CONTRACTION_SIMT_H
 #define TDSL_PASSES_TILE_CONTRACTION_SIMT_H
@@ -8,7 +9,10 @@
 #include "passes/tile/contraction.h"
 #include "passes/tile/tile_wide.h"
 
-enum { SIMT_WARP = 32 };
+enum {
+  SIMT_WARP = 32,
+  SIMT_BLOCKS_A_SM = 2, /* of large tiles, as their registers have it */
+};
 
 /* warps along m and n, lanes of a warp along m and n, rows and columns of a
  * lane, depth at a time; ordered from large to small */
@@ -43,6 +47,13 @@ typedef struct operand {
   kir_buffer_t *shared;
 } operand_t;
 
+/* Sides whose ends are common: a tile of each is made at a time. */
+typedef struct unit {
+  uint32_t lead, count;
+  uint32_t sides[CONTRACTION_SIDES];
+  kir_expr_t *first, *end;    /* columns of tiles of the kernel that it has */
+} unit_t;
+
 typedef struct simt {
   product_t *p;
   tile_t *t;
@@ -52,8 +63,13 @@ typedef struct simt {
   int64_t turns;              /* blocks that share the rows of a list */
   int64_t rows_at_a_time;     /* of tiles, 0: one; the order of blocks */
   int64_t at_once;            /* places of the depth read from ROWS */
-  operand_t a, b;
-  kir_buffer_t *tail, *acc;   /* tail: SHARED, the epilogue's */
+  operand_t a;
+  operand_t b[CONTRACTION_SIDES];
+  uint32_t unit_count, members; /* members: most sides of a unit */
+  unit_t units[CONTRACTION_SIDES];
+  kir_expr_t *piece;          /* column of tiles; NULL: there is one unit */
+  /* of each member; tail: SHARED, the epilogue's */
+  kir_buffer_t *tail[CONTRACTION_SIDES], *acc[CONTRACTION_SIDES];
   int64_t stride;             /* epilogue: columns of a row in shared memory */
 } simt_t;
 
@@ -148,6 +164,35 @@ static inline kir_expr_t *is_one(simt_t *s, kir_expr_t *i,
                          : is_below(s, i, g->extent, size);
 }
 
+static inline void simple(simt_t *s, kir_block_t *block, kir_kind_t kind,
+                          int64_t number) {
+  kir_stmt_t *one = TD_NEW(s->t->arena, kir_stmt_t);
+  one->kind = kind;
+  one->step = number;
+  tile_push(s->t, block, one);
+}
+
+/* ---- contraction_simt_size.c ---- */
+
+/* Tile, units, operands, stages. p->nb and p->mb are set in between. */
+void contraction_simt_choose(simt_t *s);
+void contraction_simt_set_operands(simt_t *s);
+void contraction_simt_alloc(simt_t *s, kir_block_t *block);
+
+/* ---- contraction_simt_grid.c ---- */
+
+kir_block_t *contraction_simt_grid(simt_t *s, kir_block_t *block);
+/* Calls `build` for each unit that has this member, where a block is of it. */
+typedef void (*simt_unit_fn)(simt_t *s, kir_block_t *block,
+                             const unit_t *unit, void *user);
+void contraction_simt_each_unit(simt_t *s, kir_block_t *block,
+                                uint32_t member, simt_unit_fn build,
+                                void *user);
+/* Where a block is of a unit that has this member; the block itself if all
+ * have. */
+kir_block_t *contraction_simt_where(simt_t *s, kir_block_t *block,
+                                    uint32_t member);
+
 /* ---- contraction_simt_move.c ---- */
 
 /* Finds the rows of a list that an operand's slots have. */
@@ -173,12 +218,8 @@ void contraction_simt_put(simt_t *s, operand_t *o, kir_block_t *block,
 
 /* ---- contraction_simt_tail.c ---- */
 
-/* Neighbours that the epilogue's lanes store at once: if all stored places
- * take them. */
-int64_t contraction_simt_width(simt_t *s);
-/* From the sums of rows ig * n_rows .. + n_rows of every lane to memory, by
- * way of shared memory; n: neighbours at once. */
-void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
-                             int64_t n_rows, int64_t n);
+/* From the sums of a unit to memory, by way of shared memory. */
+void contraction_simt_finish(simt_t *s, kir_block_t *block,
+                             const unit_t *unit, void *unused);
 
 #endif

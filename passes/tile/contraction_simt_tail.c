@@ -25,7 +25,7 @@ static void alloc_outlets(simt_t *s, outlets_t *o, kir_block_t *block) {
   ix_pool_t *pool = s->t->module->pool;
   const ix_poly_t *dims[2] = {ix_const(pool, o->n), ix_const(pool, SIMT_WARP)};
   for (uint32_t k = 0; k < s->t->node_count && o->n > 1; k++) {
-    if (p->places[k] == NULL) continue;
+    if (p->places[k] == NULL || p->leads[k] != p->lead) continue;
     const tir_value_t *v = p->places[k]->u.value;
     o->rows[o->count++] = tile_alloc(s->t, block, v->name, v->dtype,
                                      KIR_REGISTER, 2, dims);
@@ -50,7 +50,7 @@ static void store_rows(simt_t *s, outlets_t *o, kir_block_t *block,
   tile_t *t = s->t;
   uint32_t next = 0;
   for (uint32_t k = 0; k < t->node_count; k++) {
-    if (s->p->places[k] == NULL) continue;
+    if (s->p->places[k] == NULL || s->p->leads[k] != s->p->lead) continue;
     tile_set_element(t, s->p->places[k]->u.value, NULL);
     kir_expr_t *to = tile_expr(t, s->p->places[k]);
     kir_buffer_t *b = (kir_buffer_t *)(uintptr_t)to->u.buffer;
@@ -62,14 +62,18 @@ static void store_rows(simt_t *s, outlets_t *o, kir_block_t *block,
   }
 }
 
-/* Stored places take n at once, if all of them can. */
-int64_t contraction_simt_width(simt_t *s) {
+/* Neighbours that lanes store at once: stored places of the unit take so
+ * many, if all of them can. */
+static int64_t width_of(simt_t *s) {
   product_t *p = s->p;
   size_t size = 0, widest = td_dtype_bytes(p->type);
   if (!tile_is_multiple(p->n.extent, s->v)) return 1;
   int64_t n = s->v;
   for (uint32_t k = 0; k < s->t->node_count; k++) {
-    if (k > 0) size += tir_expr_size(s->t->arena, p->tails[k]);
+    if (p->leads[k] != p->lead) continue;
+    if (p->tails[k] != NULL) {
+      size += tir_expr_size(s->t->arena, p->tails[k]);
+    }
     if (p->places[k] == NULL) continue;
     const tir_value_t *v = p->places[k]->u.value;
     const tir_expr_t *last = p->places[k]->args[p->places[k]->arg_count - 1];
@@ -110,17 +114,15 @@ static kir_expr_t *tile_row(simt_t *s, kir_expr_t *row, int64_t n) {
   return row_of(s, lane, i, in_tile);
 }
 
-/* Rows ig * n .. + n of every lane, through shared memory. */
-void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
-                             int64_t n_rows, int64_t n) {
+/* Rows ig * n_rows .. + n_rows of every lane's sums, of one member, to shared
+ * memory. */
+static void put_sums(simt_t *s, kir_block_t *block, kir_expr_t *w,
+                     uint32_t member, int64_t ig, int64_t n_rows) {
   tile_t *t = s->t;
-  product_t *p = s->p;
   const shape_t *h = &s->shape;
-  int64_t n_columns = neighbours(s, &s->b);
-  int64_t width = h->lanes_n * h->columns, height = h->lanes_m * n_rows;
-  kir_expr_t *w, *i, *g, *l, *c, *v;
-  block = warp_loop(s, block, &w);
-  kir_expr_t *own = times(s, w, height * s->stride);
+  int64_t n_columns = neighbours(s, &s->b[0]);
+  kir_expr_t *i, *g, *l;
+  kir_expr_t *own = times(s, w, h->lanes_m * n_rows * s->stride);
   kir_block_t *body = unroll(s, block, "i", n_rows, &i);
   body = unroll(s, body, "g", h->columns / n_columns, &g);
   body = lanes(s, body, &l, NULL);
@@ -131,24 +133,45 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
   kir_expr_t *to = add(s, own, add(s, times(s, row, s->stride), column));
   kir_expr_t *from[4] = {w, add(s, i, tile_int(t, ig * n_rows)),
                          times(s, g, n_columns), l};
-  kir_expr_t *sums = kir_load(t->arena, s->acc, 4, from);
+  kir_expr_t *sums = kir_load(t->arena, s->acc[member], 4, from);
   if (n_columns == 1) {
-    tile_store(t, body, s->tail, 1, &to, sums);
+    tile_store(t, body, s->tail[member], 1, &to, sums);
   } else {
-    tile_push(t, body, kir_copy_stmt(t->kernel, n_columns, s->tail, 1, &to,
-                                     sums));
+    tile_push(t, body, kir_copy_stmt(t->kernel, n_columns, s->tail[member], 1,
+                                     &to, sums));
+  }
+}
+
+/* Rows ig * n_rows .. + n_rows of every lane, through shared memory; n:
+ * neighbours at once. */
+static void finish_rows(simt_t *s, kir_block_t *block, const unit_t *unit,
+                        int64_t ig, int64_t n) {
+  tile_t *t = s->t;
+  product_t *p = s->p;
+  const shape_t *h = &s->shape;
+  int64_t n_rows = tail_rows(s);
+  int64_t width = h->lanes_n * h->columns, height = h->lanes_m * n_rows;
+  int64_t together = rows_together(s, n_rows, neighbours(s, &s->b[0]));
+  kir_expr_t *w, *l, *c, *v;
+  block = warp_loop(s, block, &w);
+  kir_expr_t *own = times(s, w, height * s->stride);
+  for (uint32_t m = 0; m < unit->count; m++) {
+    put_sums(s, block, w, m, ig, n_rows);
   }
   /* lanes along rows of memory */
   block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
                     tile_int(t, height * width / n), SIMT_WARP, &c);
   ix_pool_t *pool = t->module->pool;
   const ix_poly_t *dims[2] = {ix_const(pool, n), ix_const(pool, SIMT_WARP)};
-  kir_buffer_t *sum = NULL;
+  kir_buffer_t *sum[CONTRACTION_SIDES];
   tile_wides_t wides = {.index = p->n.flat, .n = n};
   kir_stmt_t *loop;
   if (n > 1) {
-    sum = tile_alloc(t, block, "sum", p->type, KIR_REGISTER, 2, dims);
+    for (uint32_t m = 0; m < unit->count; m++) {
+      sum[m] = tile_alloc(t, block, "sum", p->type, KIR_REGISTER, 2, dims);
+    }
     for (uint32_t k = 1; k < t->node_count; k++) {
+      if (p->leads[k] != p->lead || p->tails[k] == NULL) continue;
       tile_wide_find(t, &wides, p->tails[k]);
     }
     tile_wide_alloc(t, &wides, block, 0, NULL);
@@ -159,10 +182,10 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
   for (int step = n > 1 ? 0 : 1; step < (n > 1 ? 3 : 2); step++) {
     v = tile_int(t, 0);
     kir_block_t *each = step == 1 ? unroll(s, block, "v", n, &v) : block;
-    body = lanes(s, each, &l, &loop);
+    kir_block_t *body = lanes(s, each, &l, &loop);
     kir_expr_t *number = add(s, c, l);
-    row = quotient(s, number, width / n);
-    column = times(s, rest(s, number, width / n), n);
+    kir_expr_t *row = quotient(s, number, width / n);
+    kir_expr_t *column = times(s, rest(s, number, width / n), n);
     kir_expr_t *place = add(s, own, add(s, times(s, row, s->stride), column));
     kir_expr_t *mi = add(
         s, add(s, p->mb, tile_int(t, first_row)),
@@ -182,19 +205,24 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
     }
     tile_set_index(t, p->n.flat, ni);
     if (step == 0) {
-      kir_expr_t *at[2] = {tile_int(t, 0), l};
-      tile_push(t, body,
-                kir_copy_stmt(t->kernel, n, sum, 2, at,
-                              kir_load(t->arena, s->tail, 1, &place)));
+      for (uint32_t m = 0; m < unit->count; m++) {
+        kir_expr_t *at[2] = {tile_int(t, 0), l};
+        tile_push(t, body,
+                  kir_copy_stmt(t->kernel, n, sum[m], 2, at,
+                                kir_load(t->arena, s->tail[m], 1, &place)));
+      }
       tile_wide_load(t, &wides, body, NULL, l);
     } else if (step == 1) {
       outlets.v = v;
       outlets.l = l;
       kir_expr_t *at[2] = {v, l};
-      kir_expr_t *one = n > 1 ? kir_load(t->arena, sum, 2, at)
-                              : kir_load(t->arena, s->tail, 1, &place);
+      for (uint32_t m = 0; m < unit->count; m++) {
+        p->sums[unit->sides[m]] =
+            n > 1 ? kir_load(t->arena, sum[m], 2, at)
+                  : kir_load(t->arena, s->tail[m], 1, &place);
+      }
       tile_wide_use(t, &wides, NULL, v, l);
-      contraction_finish(p, body, one, store_one, &outlets);
+      contraction_finish(p, body, NULL, store_one, &outlets);
       tile_wide_end(t, &wides);
     } else {
       store_rows(s, &outlets, body, l);
@@ -202,3 +230,11 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block, int64_t ig,
   }
 }
 
+void contraction_simt_finish(simt_t *s, kir_block_t *block,
+                             const unit_t *unit, void *unused) {
+  int64_t n = width_of(s);
+  (void)unused;
+  for (int64_t ig = 0; ig < s->shape.rows / tail_rows(s); ig++) {
+    finish_rows(s, block, unit, ig, n);
+  }
+}

@@ -429,7 +429,7 @@ static void build(product_t *p) {
   finish_all(p, rows, NULL);
 }
 
-static const char *columns_text(const product_t *p) {
+const char *contraction_columns_text(const product_t *p) {
   const char *text = ix_text(p->t->arena, p->sides[0].n.extent);
   for (uint32_t s = 1; s < p->side_count; s++) {
     text = td_arena_printf(p->t->arena, "%s and %s", text,
@@ -446,7 +446,7 @@ static void describe(product_t *p) {
     nc += p->sides[p->sides[s].lead].nc;
   }
   tile_note(t, "rows %s, columns %s, depth %s",
-            ix_text(t->arena, p->m.extent), columns_text(p),
+            ix_text(t->arena, p->m.extent), contraction_columns_text(p),
             ix_text(t->arena, p->k.extent));
   if (p->side_count > 1) {
     tile_note(t, "%u products side by side: rows are brought once for all",
@@ -502,8 +502,6 @@ bool tile_lower_contraction(tile_t *t) {
   if (!contraction_analyse(&p)) return false;
   bool is_simt = t->target->warp > 0;
   p.is_direct = can_be_direct(&p);
-  /* joined for another target: a nest */
-  if (is_simt && contraction_count(t) > 1) return false;
   contraction_find_sides(&p);
   contraction_prepare(&p);
   if (is_simt) {

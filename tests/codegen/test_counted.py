@@ -3,7 +3,7 @@ lanes of a phase meet in a bank of shared memory, in products of all layouts
 and in rows; rows are read once, masked ones too; an order of tiles that
 saves memory traffic changes no result; a convolution is a product whose
 operand exists nowhere; and rows that choose their weights read each weight
-once.
+once; a gate reads its rows once and stores one tensor.
 
 An access of 4 bytes a lane takes one wavefront for 128 bytes, one of 16 bytes
 four; so wavefronts * 128 = bytes says that there was no conflict, where all
@@ -136,6 +136,16 @@ export fn f(x: f32[T, 512], w: f32[8, 256, 512], to: i32[T] in 8)
 """
 
 
+GATE = """dyn N <= 4096
+export fn f(x: f32[N, 36], g: f32[1024, 36], u: f32[1024, 36])
+    -> y: f32[N, 1024] {
+  a[n, i] = sum[k] x[n, k] * g[i, k]
+  b[n, i] = sum[k] x[n, k] * u[i, k]
+  y[n, i] = max(a[n, i], 0.0) * b[n, i]
+}
+"""
+
+
 def same(folder, text, *more):
     """Results of a simulated GPU and of the CPU, bit by bit."""
     got = []
@@ -178,6 +188,18 @@ def grouped(folder):
     check("rows that choose, bits", same(folder, ROUTED, "--dim", "T=49"))
 
 
+def gate(folder):
+    """A block of 128 rows and 64 columns brings its rows once for two."""
+    got = counted(folder, GATE, "--dim", "N=1152")
+    c = got["counters"]
+    tiles = 9 * 16
+    check("a gate", c["global.bytes_written"] == 4 * 1152 * 1024 and
+          c["global.bytes_read"] == tiles * 4 * 36 * (128 + 2 * 64), got)
+    size = c["shared.bytes_read"] + c["shared.bytes_written"]
+    check("banks of a gate", c["shared.wavefronts"] * 128 <= size * 1.01, got)
+    check("a gate, bits", same(folder, GATE, "--dim", "N=1101"))
+
+
 def main():
     if nvrtc.library().handle is None:
         print("needs nvrtc")
@@ -188,6 +210,7 @@ def main():
         order(folder)
         implicit(folder)
         grouped(folder)
+        gate(folder)
     return 1 if FAILED else 0
 
 

@@ -11,6 +11,9 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "codegen"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "harness"))
+import nvrtc  # noqa: E402
 import test_docs  # noqa: E402
 
 TDSLC = os.environ["TDSLC"]
@@ -18,6 +21,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 N, D, F = 24, 64, 96
 HEAD = "dim D = 64, F = 96\ndyn N <= 64\n"
+DEVICES = ["cpu:x86-64-v3"]
+if nvrtc.library().handle is not None:
+    DEVICES.append("sim:h100")
 OFF = ["--disable-pass", "fuse-elementwise,join-kernels"]
 
 
@@ -102,16 +108,16 @@ export fn f(x: f32[N, D], wg: f32[F, D], wu: f32[F, D]) -> y: f32[N, F] {
 ]
 
 
-def dump(stage, path, *more):
+def dump(stage, path, device, *more):
     done = subprocess.run([TDSLC, "dump", stage, path, "--dim", "N=%d" % N,
-                           "--device", "cpu:x86-64-v3", *more],
+                           "--device", device, *more],
                           capture_output=True, text=True, check=True)
     return done.stdout
 
 
-def ledger(path, *more):
+def ledger(path, device, *more):
     """Kernels of the plan, and all bytes that they read and write."""
-    plan = dump("plan", path, *more)
+    plan = dump("plan", path, device, *more)
     bytes_of = [int(n) for n in re.findall(r"^  (?:reads|writes) (\d+)$",
                                            plan, re.M)]
     return len(re.findall(r"^kernel ", plan, re.M)), sum(bytes_of)
@@ -131,13 +137,14 @@ def check(name, text, before, after, saved, folder):
     with open(path, "w", encoding="utf-8") as f:
         f.write(HEAD + text + "\n")
     faults = []
-    off, on = ledger(path, *OFF), ledger(path)
-    if (off[0], on[0]) != (before, after):
-        faults.append("%d kernels become %d, not %d and %d"
-                      % (off[0], on[0], before, after))
-    if off[1] - on[1] != saved:
-        faults.append("%d bytes of %d are saved, not %d"
-                      % (off[1] - on[1], off[1], saved))
+    for device in DEVICES:
+        off, on = ledger(path, device, *OFF), ledger(path, device)
+        if (off[0], on[0]) != (before, after):
+            faults.append("%s: %d kernels become %d, not %d and %d"
+                          % (device, off[0], on[0], before, after))
+        if off[1] - on[1] != saved:
+            faults.append("%s: %d bytes of %d are saved, not %d"
+                          % (device, off[1] - on[1], off[1], saved))
     if results(path, folder) != results(path, folder, *OFF):
         faults.append("results differ")
     print("%s %s" % ("not ok" if faults else "ok", name))
