@@ -19,20 +19,6 @@ static tir_reduce_t reduce_of(lo_t *lo, sem_reduce_t op) {
   TD_ICE(lo->task, "reduction %d", (int)op);
 }
 
-static const char *reduce_word(sem_reduce_t op) {
-  switch (op) {
-  case SEM_SUM: return "sum";
-  case SEM_PROD: return "prod";
-  case SEM_MAX: return "max";
-  case SEM_MIN: return "min";
-  case SEM_ANY: return "any";
-  case SEM_ALL: return "all";
-  case SEM_ARGMAX: return "argmax";
-  case SEM_ARGMIN: return "argmin";
-  }
-  return "reduce";
-}
-
 /* Binders of one reduction are bound anew each time it is lowered. */
 void lo_bind_index(lo_t *lo, const sem_index_t *index, tir_expr_t *value) {
   td_map_put_u64(&lo->frame->indices, (uint64_t)(uintptr_t)index, value);
@@ -96,7 +82,7 @@ void lo_reduction(lo_t *lo, const sem_expr_t *e, tir_expr_t *const *at,
     body = lo_coerce(lo, body, tir_arithmetic(e->type.dtype));
   out->spec = (lo_spec_t){
       .name = td_arena_printf(lo->arena, "%s_%s", lo->name,
-                              reduce_word(e->reduce)),
+                              sem_reduce_text(e->reduce)),
       .loc = e->loc,
       .dtype = is_position ? TDSL_DTYPE_I64 : body->type,
       .red_count = count,

@@ -358,6 +358,8 @@ const sem_func_t *sem_find_entry(const sem_program_t *program,
  * I8, U8, I32; I64; BOOL. */
 tdsl_dtype_t sem_arithmetic(tdsl_dtype_t dtype);
 
+/* As a program writes it: "sum". */
+const char *sem_reduce_text(sem_reduce_t op);
 /* Deterministic text of the tree, for tests and `dump`. */
 void sem_print(td_buf_t *out, const sem_program_t *program);
 

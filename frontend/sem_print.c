@@ -97,8 +97,7 @@ static const char *op_text(sem_op_t op) {
   return "";
 }
 
-/* As written. */
-static const char *reduce_text(sem_reduce_t op) {
+const char *sem_reduce_text(sem_reduce_t op) {
   switch (op) {
   case SEM_SUM: return "sum";
   case SEM_PROD: return "prod";
@@ -252,12 +251,12 @@ static void put_leaf(printer_t *p, const sem_expr_t *e) {
     put_args(p, e);
     return;
   case SEM_REDUCE:
-    td_buf_puts(p->out, reduce_text(e->reduce));
+    td_buf_puts(p->out, sem_reduce_text(e->reduce));
     put_indices(p, e->index_count, e->indices, e->guard);
     put_args(p, e);
     return;
   case SEM_REDUCE_ALL:
-    td_buf_puts(p->out, reduce_text(e->reduce));
+    td_buf_puts(p->out, sem_reduce_text(e->reduce));
     put_args(p, e);
     return;
   case SEM_UNIFORM:

@@ -171,6 +171,8 @@ kir_value_t kir_code_wide(kir_code_t *, const kir_expr_t *);
 kir_access_t *kir_code_access(kir_code_t *, const kir_buffer_t *,
                               uint32_t count, kir_expr_t *const *subs,
                               td_loc_t loc);
+/* Lanes of the mask around for which cond chooses arm 0 (it holds) or 1. */
+const uint8_t *kir_code_arm_mask(kir_code_t *, const void *cond, int arm);
 /* Values of the statement end with it, and where memory changes. */
 void kir_code_forget(kir_code_t *);
 

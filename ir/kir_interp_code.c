@@ -113,14 +113,7 @@ static void masked_if(kir_code_t *c, const kir_stmt_t *s, const void *cond) {
   const kir_block_t *arms[2] = {&s->body, &s->orelse};
   for (int i = 0; i < 2; i++) {
     if (arms[i]->length == 0) continue;
-    uint8_t *mask = kir_code_register(c);
-    kir_code_emit(c, (kir_step_t){.run = i == 0 ? kir_run_mask_and
-                                                : kir_run_mask_and_not,
-                                  .n = c->lanes,
-                                  .out = mask,
-                                  .a = cond,
-                                  .mask = before});
-    c->mask = mask;
+    c->mask = kir_code_arm_mask(c, cond, i);
     kir_code_block(c, arms[i]);
     c->mask = before;
   }

@@ -239,6 +239,17 @@ static kir_value_t jump_over(kir_code_t *c, const kir_expr_t *e,
   return out;
 }
 
+const uint8_t *kir_code_arm_mask(kir_code_t *c, const void *cond, int arm) {
+  uint8_t *mask = kir_code_register(c);
+  kir_code_emit(c, (kir_step_t){.run = arm == 0 ? kir_run_mask_and
+                                                : kir_run_mask_and_not,
+                                .n = c->lanes,
+                                .out = mask,
+                                .a = cond,
+                                .mask = c->mask});
+  return mask;
+}
+
 /* Lanes differ: each arm under the lanes that chose it. */
 static kir_value_t mask_arms(kir_code_t *c, const kir_expr_t *e,
                              const void *cond) {
@@ -249,14 +260,7 @@ static kir_value_t mask_arms(kir_code_t *c, const kir_expr_t *e,
   for (int i = 0; i < 2; i++) {
     const kir_expr_t *arm = arm_of(e, i);
     size_t mark = c->memo_log.length;
-    uint8_t *mask = kir_code_register(c);
-    kir_code_emit(c, (kir_step_t){.run = i == 0 ? kir_run_mask_and
-                                                : kir_run_mask_and_not,
-                                  .n = c->lanes,
-                                  .out = mask,
-                                  .a = cond,
-                                  .mask = before});
-    c->mask = mask;
+    c->mask = kir_code_arm_mask(c, cond, i);
     boolean.u.i64 = e->op == KIR_X_OR;
     if (arm == NULL) {
       arms[i].reg = kir_code_register(c);

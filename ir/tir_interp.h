@@ -189,6 +189,9 @@ void tir_code_run(tir_code_t *, uint32_t level, uint32_t n);
 void tir_code_lanes(tir_code_t *, int64_t first, uint32_t n);
 /* To be called after moving a loop axis. */
 void tir_code_loops(tir_code_t *);
+/* As a message shows a value: all digits, in the register's own type. */
+void tir_put_lane(td_buf_t *, const tir_code_t *, uint32_t reg,
+                  uint32_t lane);
 /* False after an R10 if a wanted lane went wrong. */
 bool tir_code_check(tir_code_t *, uint32_t n);
 

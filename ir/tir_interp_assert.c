@@ -21,21 +21,6 @@ const tir_node_t *tir_asserted_all(const tir_expr_t *e) {
   return is_all ? def : NULL;
 }
 
-static void put_lane(td_buf_t *b, const tir_code_t *code, uint32_t reg,
-                     uint32_t lane) {
-  const void *data = tir_reg(code, reg);
-  switch (code->instrs.data[reg].rep) {
-  case TIR_REP_S: td_buf_f32(b, ((const float *)data)[lane]); break;
-  case TIR_REP_D: td_buf_f64(b, ((const double *)data)[lane]); break;
-  case TIR_REP_I:
-    td_buf_printf(b, "%lld", (long long)((const int64_t *)data)[lane]);
-    break;
-  case TIR_REP_B:
-    td_buf_puts(b, ((const uint8_t *)data)[lane] ? "true" : "false");
-    break;
-  }
-}
-
 /* Registers of one formula whose lanes may be false. */
 typedef struct culprit {
   tir_code_t code;
@@ -61,9 +46,9 @@ static void note_sides(td_diag_t *d, const culprit_t *c, uint32_t lane) {
                   (long long)c->code.axes[i].lanes[lane]);
   if (c->left != TIR_NO_REG) {
     td_buf_puts(&b, c->code.axis_count > 0 ? ": left is " : "left is ");
-    put_lane(&b, &c->code, c->left, lane);
+    tir_put_lane(&b, &c->code, c->left, lane);
     td_buf_puts(&b, ", right is ");
-    put_lane(&b, &c->code, c->right, lane);
+    tir_put_lane(&b, &c->code, c->right, lane);
   }
   if (b.length > 0) td_diag_note(d, "%s", b.data);
   td_buf_free(&b);

@@ -49,12 +49,10 @@ static void want_root(tir_code_t *code, uint32_t reg, const uint8_t *guard,
   for (uint32_t l = 0; l < n; l++) to[l] |= guard == NULL || guard[l] != 0;
 }
 
-/* As a message shows a value: all digits, in the register's own type. */
-static void put_lane(tir_code_t *code, td_buf_t *b, uint32_t reg,
-                     uint32_t lane) {
-  const tir_instr_t *instr = &code->instrs.data[reg];
+void tir_put_lane(td_buf_t *b, const tir_code_t *code, uint32_t reg,
+                  uint32_t lane) {
   const void *data = tir_reg(code, reg);
-  switch (instr->rep) {
+  switch (code->instrs.data[reg].rep) {
   case TIR_REP_S: td_buf_f32(b, ((const float *)data)[lane]); break;
   case TIR_REP_D: td_buf_f64(b, ((const double *)data)[lane]); break;
   case TIR_REP_I:
@@ -87,7 +85,7 @@ static void report(tir_code_t *code, const tir_instr_t *instr,
   td_buf_init(&b, in->task);
   for (uint32_t i = 0; i < instr->arg_count; i++) {
     if (i > 0) td_buf_puts(&b, ", ");
-    put_lane(code, &b, instr->args[i], lane);
+    tir_put_lane(&b, code, instr->args[i], lane);
   }
   bool divides = instr->e->op == TIR_X_DIV || instr->e->op == TIR_X_MOD;
   const char *name = tir_x_text(instr->e->op);

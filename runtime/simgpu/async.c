@@ -117,17 +117,10 @@ static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b,
   return a < b + b_bytes && b < a + a_bytes;
 }
 
-static void place_of(const sim_warp_t *w, const sim_ins_t *o, char *out,
+static void place_of(const sim_warp_t *w, const sim_ins_t *ins, char *out,
                      size_t bytes) {
   const sim_kernel_t *k = w->cta->launch->kernel;
-  const char *file = ptx_file_name(k->module, o->loc);
-  td_buf_t buf;
-  td_buf_init_fixed(&buf, out, bytes);
-  td_buf_printf(&buf, "%.*s, ", TD_STR_ARG(k->names.data[o->name]));
-  if (*file)
-    td_buf_printf(&buf, "%s:%u", file, k->module->locs.data[o->loc].line);
-  else
-    td_buf_printf(&buf, "PTX line %u", o->line);
+  sim_place_text(k, (uint32_t)(ins - k->code), out, bytes);
 }
 
 /* A pending cp.async under an access. */

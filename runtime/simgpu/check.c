@@ -94,6 +94,19 @@ void sim_report_clear(sim_report_t *report) {
   td_mutex_unlock(&report->mutex);
 }
 
+void sim_place_text(const sim_kernel_t *k, uint32_t at, char *out,
+                    size_t bytes) {
+  const sim_ins_t *ins = &k->code[at < k->code_count ? at : 0];
+  const char *file = ptx_file_name(k->module, ins->loc);
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, out, bytes);
+  td_buf_printf(&buf, "%.*s, ", TD_STR_ARG(k->names.data[ins->name]));
+  if (*file)
+    td_buf_printf(&buf, "%s:%u", file, k->module->locs.data[ins->loc].line);
+  else
+    td_buf_printf(&buf, "PTX line %u", ins->line);
+}
+
 bool sim_find(sim_warp_t *w, const sim_ins_t *ins, sim_check_t id,
               unsigned lane, ptx_space_t space, uint64_t address,
               uint32_t bytes, const char *format, ...) {

@@ -121,20 +121,6 @@ void sim_barrier_exit(sim_warp_t *w) {
 
 /* -- races -- */
 
-/* Where an instruction stands, for the other side of a report. */
-static void place_of(const sim_kernel_t *k, uint32_t line, char *out,
-                     size_t bytes) {
-  const sim_ins_t *o = &k->code[line < k->code_count ? line : 0];
-  const char *file = ptx_file_name(k->module, o->loc);
-  td_buf_t buf;
-  td_buf_init_fixed(&buf, out, bytes);
-  td_buf_printf(&buf, "%.*s, ", TD_STR_ARG(k->names.data[o->name]));
-  if (*file)
-    td_buf_printf(&buf, "%s:%u", file, k->module->locs.data[o->loc].line);
-  else
-    td_buf_printf(&buf, "PTX line %u", o->line);
-}
-
 static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
                    uint32_t offset, uint32_t bytes, const char *what,
                    uint32_t other, uint32_t agent, uint32_t other_lane) {
@@ -143,7 +129,7 @@ static bool report(sim_warp_t *w, const sim_ins_t *ins, uint32_t lane,
   bool many = agent == SIM_AGENT_MANY, same_warp = agent == w->agent;
   char place[128], who[64];
   td_buf_t buf;
-  place_of(cta->launch->kernel, other, place, sizeof place);
+  sim_place_text(cta->launch->kernel, other, place, sizeof place);
   td_buf_init_fixed(&buf, who, sizeof who);
   if (many) {
     td_buf_printf(&buf, "several warps, among them one's lane %u",
@@ -303,7 +289,7 @@ static bool judge_proxy(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
   if (r->is_async ||
       w->clocks[cta->agent_count + r->write_agent] >= r->write_clock)
     return true;
-  place_of(cta->launch->kernel, r->write_line, place, sizeof place);
+  sim_place_text(cta->launch->kernel, r->write_line, place, sizeof place);
   return sim_find(w, ins, SIM_CHECK_PROXY_FENCE, lane, PTX_SPACE_SHARED,
                   offset - cta->launch->shared_start, bytes,
                   "was written by an ordinary access (%s), and no "

@@ -122,19 +122,11 @@ static bool meets(const touch_t *t) {
 static bool report(const touch_t *t, sim_check_t id, uint32_t bytes,
                    uint32_t other, const char *what) {
   const sim_kernel_t *k = t->w->cta->launch->kernel;
-  char place[96];
-  td_buf_t buf;
-  td_buf_init_fixed(&buf, place, sizeof place);
-  const sim_ins_t *o = &k->code[other < k->code_count ? other : 0];
-  const char *file = ptx_file_name(k->module, o->loc);
-  if (*file)
-    td_buf_printf(&buf, "%s:%u", file, k->module->locs.data[o->loc].line);
-  else
-    td_buf_printf(&buf, "PTX line %u", o->line);
+  char place[128];
+  sim_place_text(k, other, place, sizeof place);
   return sim_find(t->w, t->ins, id, t->lane, PTX_SPACE_GLOBAL,
                   t->address + (uint32_t)__builtin_ctz(bytes),
-                  (uint32_t)__builtin_popcount(bytes), "%s (%.*s, %s)", what,
-                  TD_STR_ARG(k->names.data[o->name]), place);
+                  (uint32_t)__builtin_popcount(bytes), "%s (%s)", what, place);
 }
 
 static bool race(const touch_t *t, uint32_t bytes, uint32_t other,

@@ -282,6 +282,10 @@ static inline uint32_t sim_list(const sim_warp_t *w, const sim_ins_t *ins,
   return w->cta->launch->kernel->lists.data[ins->list + i];
 }
 
+/* "st.shared.f32, file.cu:12" of the instruction that is number `at` of the
+   code, for the other side of a report; cut at `bytes`. */
+void sim_place_text(const sim_kernel_t *k, uint32_t at, char *out,
+                    size_t bytes);
 /* A fault or finding at an instruction; lane 32 = the whole warp. True if
    execution may go on (warn mode). */
 bool sim_find(sim_warp_t *w, const sim_ins_t *ins, sim_check_t id,

@@ -6,6 +6,7 @@
 
 #include "runtime/io/config.h"
 #include "runtime/io/values.h"
+#include "vector_list.h"
 
 static const pipe_way_t ways[] = {
     {.label = "cpu", .asserts = true},
@@ -288,51 +289,20 @@ static void check_tests(const char *name) {
     (void)state;                                                              \
     check_vectors(#name, count);                                              \
   }
-#define TESTS(name)                                                           \
+#define TESTS(name, count)                                                    \
   static void tests_##name(void **state) {                                    \
     (void)state;                                                              \
     check_tests(#name);                                                       \
   }
 
-VECTORS(softmax, 9)
-VECTORS(nn, 34)
-VECTORS(attention, 8)
-VECTORS(variants, 8)
-VECTORS(llama, 2)
-VECTORS(bert, 1)
-VECTORS(moe, 2)
-VECTORS(conv, 5)
-VECTORS(tp_mlp, 5)
-VECTORS(ring_attention, 3)
-VECTORS(pipeline, 1)
-VECTORS(quant, 6)
-VECTORS(losses, 4)
-TESTS(semantics)
-TESTS(lowering)
-TESTS(softmax)
-TESTS(nn)
-TESTS(losses)
+VECTOR_FILES(VECTORS)
+TEST_FILES(TESTS)
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(vectors_softmax),
-      cmocka_unit_test(vectors_nn),
-      cmocka_unit_test(vectors_attention),
-      cmocka_unit_test(vectors_variants),
-      cmocka_unit_test(vectors_llama),
-      cmocka_unit_test(vectors_bert),
-      cmocka_unit_test(vectors_moe),
-      cmocka_unit_test(vectors_conv),
-      cmocka_unit_test(vectors_tp_mlp),
-      cmocka_unit_test(vectors_ring_attention),
-      cmocka_unit_test(vectors_pipeline),
-      cmocka_unit_test(vectors_quant),
-      cmocka_unit_test(vectors_losses),
-      cmocka_unit_test(tests_semantics),
-      cmocka_unit_test(tests_lowering),
-      cmocka_unit_test(tests_softmax),
-      cmocka_unit_test(tests_nn),
-      cmocka_unit_test(tests_losses),
+#define VECTORS_ROW(name, count) cmocka_unit_test(vectors_##name),
+#define TESTS_ROW(name, count) cmocka_unit_test(tests_##name),
+      VECTOR_FILES(VECTORS_ROW) TEST_FILES(TESTS_ROW)
   };
   if (argc > 1) cmocka_set_test_filter(argv[1]);
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@
 #include "runtime/base/os.h"
 #include "runtime/io/config.h"
 #include "runtime/io/values.h"
+#include "vector_list.h"
 
 typedef struct run {
   td_task_t *task;
@@ -519,45 +520,14 @@ static void check_tests(const char *name, int expected) {
   }
 
 /* The number of cases that need no grad. */
-VECTORS(softmax, 9)
-VECTORS(nn, 34)
-VECTORS(attention, 8)
-VECTORS(variants, 8)
-VECTORS(llama, 2)
-VECTORS(bert, 1)
-VECTORS(moe, 2)
-VECTORS(conv, 5)
-VECTORS(tp_mlp, 5)
-VECTORS(ring_attention, 3)
-VECTORS(pipeline, 1)
-VECTORS(quant, 6)
-VECTORS(losses, 4)
-TESTS(semantics, 8)
-TESTS(lowering, 16)
-TESTS(softmax, 1)
-TESTS(nn, 1)
-TESTS(losses, 1)
+VECTOR_FILES(VECTORS)
+TEST_FILES(TESTS)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(vectors_softmax),
-      cmocka_unit_test(vectors_nn),
-      cmocka_unit_test(vectors_attention),
-      cmocka_unit_test(vectors_variants),
-      cmocka_unit_test(vectors_llama),
-      cmocka_unit_test(vectors_bert),
-      cmocka_unit_test(vectors_moe),
-      cmocka_unit_test(vectors_conv),
-      cmocka_unit_test(vectors_tp_mlp),
-      cmocka_unit_test(vectors_ring_attention),
-      cmocka_unit_test(vectors_pipeline),
-      cmocka_unit_test(vectors_quant),
-      cmocka_unit_test(vectors_losses),
-      cmocka_unit_test(tests_semantics),
-      cmocka_unit_test(tests_lowering),
-      cmocka_unit_test(tests_softmax),
-      cmocka_unit_test(tests_nn),
-      cmocka_unit_test(tests_losses),
+#define VECTORS_ROW(name, count) cmocka_unit_test(vectors_##name),
+#define TESTS_ROW(name, count) cmocka_unit_test(tests_##name),
+      VECTOR_FILES(VECTORS_ROW) TEST_FILES(TESTS_ROW)
   };
   return cmocka_run_group_tests_name("vectors", tests, NULL, NULL);
 }
