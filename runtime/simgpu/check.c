@@ -173,9 +173,10 @@ void sim_finding_text(td_buf_t *out, const sim_finding_t *f,
                     f->thread[1], f->thread[2]);
     td_buf_putc(out, '\n');
   }
-  td_buf_printf(out, "  %s\n  seed %llu  seen %llu times", f->text,
-                (unsigned long long)options->seed,
-                (unsigned long long)f->count);
+  td_buf_printf(out, "  %s\n  seed %llu  mode ", f->text,
+                (unsigned long long)options->seed);
+  sim_options_mode(out, options);
+  td_buf_printf(out, "  seen %llu times", (unsigned long long)f->count);
   if (f->line) td_buf_printf(out, "  PTX line %u", f->line);
   td_buf_putc(out, '\n');
 }
@@ -200,7 +201,9 @@ void sim_finding_json(td_buf_t *out, const sim_finding_t *f,
   td_buf_printf(out, ",\"address\":\"0x%llx\",\"bytes\":%u,\"text\":",
                 (unsigned long long)f->address, f->bytes);
   td_buf_json(out, td_str(f->text));
-  td_buf_printf(out, ",\"count\":%llu,\"seed\":%llu}\n",
+  td_buf_printf(out, ",\"count\":%llu,\"seed\":%llu,\"mode\":\"",
                 (unsigned long long)f->count,
                 (unsigned long long)options->seed);
+  sim_options_mode(out, options);
+  td_buf_puts(out, "\"}\n");
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/simgpu/async.h"
 #include "runtime/simgpu/grid.h"
+#include "runtime/simgpu/its.h"
 #include "runtime/simgpu/race.h"
 #include "runtime/simgpu/wgmma.h"
 
@@ -112,6 +113,7 @@ static void start_warp(sim_cta_t *cta, uint32_t id, bool is_first) {
   w->agent = cta->cluster_rank * cta->warp_count + id;
   w->clocks[w->agent] = 1;
   w->cluster_arrived = w->cluster_passed = 0;
+  if (w->its) sim_its_start(w);
   fill_rows(cta, w, is_first);
   if (w->is_tainted) /* what the block before left behind */
     memset(w->u, 0, k->block_bytes / 4 + k->pred_bytes);
@@ -212,6 +214,10 @@ static bool uses_records(const sim_kernel_t *k) {
          k->has_flags;
 }
 
+static bool uses_its(const sim_launch_t *launch) {
+  return launch->options->diverge == SIM_DIVERGE_ITS;
+}
+
 /* Bytes of the pieces of a block's one allocation. */
 uint64_t sim_cta_bytes(const sim_launch_t *launch) {
   const sim_kernel_t *k = launch->kernel;
@@ -220,7 +226,8 @@ uint64_t sim_cta_bytes(const sim_launch_t *launch) {
   uint64_t a_warp = sizeof(sim_warp_t) + k->block_bytes +
                     k->block_bytes / 4 + k->pred_bytes +
                     (uint64_t)k->local_bytes * 64 +
-                    words * 4 * (k->has_flags ? 3 : 1) + 1024;
+                    words * 4 * (k->has_flags ? 3 : 1) + 1024 +
+                    (uses_its(launch) ? sizeof(sim_its_t) + 64 : 0);
   uint64_t shared = launch->shared_end + 64u;
   uint64_t races = launch->options->checks & SIM_CHECK_RACE
                        ? (shared / 4 + 1) *
@@ -292,6 +299,7 @@ sim_cta_t *sim_cta_new(sim_worker_t *worker) {
     }
     w->local = take(&at, (size_t)k->local_bytes * 32);
     w->local_defined = take(&at, (size_t)k->local_bytes * 32);
+    if (uses_its(launch)) w->its = take(&at, sizeof *w->its);
     w->stack_capacity = 16;
     w->stack = malloc(16 * sizeof *w->stack);
     if (!w->stack) {

@@ -607,8 +607,21 @@ static bool no_recursion(sim_decoder_t *d) {
       if (--pending[part->calls.data[j]] == 0)
         order[tail++] = part->calls.data[j];
   }
-  if (tail == n) return true;
+  /* and a warp has room for so many calls inside each other */
+  uint32_t *depth = TD_NEW_ARRAY(d->scratch, uint32_t, n), deepest = 0;
+  for (size_t i = 0; i < tail; i++) {
+    const sim_part_t *part = &d->parts.data[order[i]];
+    for (size_t j = 0; j < part->calls.length; j++) {
+      uint32_t *at = &depth[part->calls.data[j]], now = depth[order[i]] + 1;
+      if (now > *at) *at = now;
+      if (*at > deepest) deepest = *at;
+    }
+  }
   d->ptx = NULL;
+  if (tail == n && deepest <= SIM_MAX_CALLS) return true;
+  if (tail == n)
+    return SIM_FAIL(d, "calls are nested %u deep, more than %u", deepest,
+                    (unsigned)SIM_MAX_CALLS);
   for (size_t i = 0; i < n; i++)
     if (pending[i]) d->func = d->parts.data[i].func;
   return SIM_FAIL(d, "recursive calls are not supported");

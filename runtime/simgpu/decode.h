@@ -11,6 +11,8 @@
 
 #include "runtime/simgpu/ptx_parse.h"
 
+#define SIM_MAX_CALLS 32 /* nested calls; deeper ones are refused */
+
 typedef struct sim_warp_t sim_warp_t;
 typedef struct sim_ins_t sim_ins_t;
 
@@ -236,6 +238,8 @@ bool sim_variant_exists(unsigned wanted);
 uint32_t sim_register_limit(const ptx_func_t *func);
 
 const char *sim_handler_name(uint16_t handler);
+/* Which special function, in the order of counters.def; -1: none. */
+int sim_special_of(uint16_t handler);
 sim_prop_t sim_handler_prop(uint16_t handler);
 const char *sim_class_name(unsigned cls);
 

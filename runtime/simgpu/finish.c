@@ -21,8 +21,7 @@ static void finish_ins(sim_decoder_t *d, sim_ins_t *i) {
   }
 }
 
-/* Which special function, in the order of counters.def; -1: none. */
-static int special_of(uint16_t handler) {
+int sim_special_of(uint16_t handler) {
   switch (handler) {
   case SIM_H_rcp_f32:
   case SIM_H_rcp_f64: return 0;
@@ -50,7 +49,7 @@ static void count_mix(sim_decoder_t *d, sim_block_t *b) {
       break;
     }
     mix[i->cls]++;
-    int special = special_of(i->handler);
+    int special = sim_special_of(i->handler);
     if (special >= 0) b->sfu[special]++;
     if (i->is_guarded) continue;
     b->unguarded++;

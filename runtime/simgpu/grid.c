@@ -87,6 +87,8 @@ static void add_worker(const sim_worker_t *worker, sim_totals_t *out) {
   uint64_t *c = out->counters;
   for (unsigned n = 0; n < SIM_COUNTER_COUNT; n++)
     c[n] += worker->counters[n];
+  for (unsigned n = 0; n < SIM_CLASS_COUNT; n++)
+    out->mix[n] += worker->mix[n];
   for (size_t b = 0; b < k->blocks.length; b++) {
     const sim_block_t *block = &k->blocks.data[b];
     uint64_t runs = worker->block_runs[b], lanes = worker->block_lanes[b];

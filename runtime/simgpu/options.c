@@ -114,6 +114,12 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
     else return false;
     return true;
   }
+  if (td_str_eqc(key, "diverge")) {
+    if (td_str_eqc(value, "stack")) o->diverge = SIM_DIVERGE_STACK;
+    else if (td_str_eqc(value, "its")) o->diverge = SIM_DIVERGE_ITS;
+    else return false;
+    return true;
+  }
   if (td_str_eqc(key, "async")) {
     if (td_str_eqc(value, "late")) o->async = SIM_ASYNC_LATE;
     else if (td_str_eqc(value, "immediate")) o->async = SIM_ASYNC_IMMEDIATE;
@@ -189,6 +195,15 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
   else if (td_str_eqc(key, "deadline")) o->deadline = n;
   else return false;
   return true;
+}
+
+void sim_options_mode(td_buf_t *out, const sim_options_t *o) {
+  static const char *const orders[] = {"rr", "reverse", "random"};
+  static const char *const moments[] = {"late", "immediate", "random"};
+  td_buf_printf(out, "async:%s,order:%s,diverge:%s", moments[o->async],
+                orders[o->order],
+                o->diverge == SIM_DIVERGE_ITS ? "its" : "stack");
+  if (o->preempt) td_buf_printf(out, ",preempt:%u", o->preempt);
 }
 
 void sim_options_read(sim_options_t *o) {

@@ -11,6 +11,12 @@ typedef enum sim_order_t {
   SIM_ORDER_RANDOM
 } sim_order_t;
 
+/* How the lanes of a warp go apart and meet again. */
+typedef enum sim_diverge_t {
+  SIM_DIVERGE_STACK, /* at post-dominators, see warp.c */
+  SIM_DIVERGE_ITS    /* where .sync makes them, see its.h */
+} sim_diverge_t;
+
 typedef enum sim_async_mode_t {
   SIM_ASYNC_LATE,
   SIM_ASYNC_IMMEDIATE,
@@ -47,6 +53,7 @@ typedef struct sim_options_t {
   uint32_t checks;  /* bits of families; see checks.def */
   bool is_warning;  /* report and go on */
   sim_order_t order;
+  sim_diverge_t diverge;
   sim_async_mode_t async;
   sim_streams_t streams; /* order of unordered operations */
   sim_arith_t arith;
@@ -90,6 +97,8 @@ void sim_poison_fill(const sim_options_t *options, void *to, size_t bytes,
 #define SIM_CHECK_COLL 2048u
 #define SIM_CHECK_ALL  (511u | SIM_CHECK_LAUNCH | SIM_CHECK_COLL)
 
+/* The schedule as items of TDSL_SIM_MODE. */
+void sim_options_mode(td_buf_t *out, const sim_options_t *options);
 /* Defaults, then TDSL_SIM_SEED, _CHECK, _MODE and _REPORT. */
 void sim_options_read(sim_options_t *options);
 /* One "key:value" item of TDSL_SIM_MODE, or "seed:N", "check:LIST". False if

@@ -1,6 +1,7 @@
 #include "runtime/simgpu/race.h"
 
 #include "runtime/simgpu/flags.h"
+#include "runtime/simgpu/its.h"
 
 #include <stdlib.h>
 
@@ -26,14 +27,26 @@ void sim_warp_tick(sim_warp_t *w) {
   }
 }
 
-static void deliver(sim_warp_t *w, const sim_ins_t *ins, uint32_t value) {
+void sim_barrier_add(sim_barrier_t *b, const sim_ins_t *ins, uint32_t p,
+                     uint32_t m) {
+  if (b->kind == 0) b->reduction = ins->sub == SIM_ATOM_AND ? 1 : 0;
+  if (ins->sub == SIM_ATOM_ADD)
+    b->reduction += (uint32_t)__builtin_popcount(p);
+  else if (ins->sub == SIM_ATOM_AND)
+    b->reduction &= p == m;
+  else
+    b->reduction |= p != 0;
+}
+
+void sim_barrier_deliver(sim_warp_t *w, const sim_ins_t *ins, uint32_t value,
+                         uint32_t m) {
   if (ins->handler != SIM_H_bar_red) return;
   if (sim_kind(ins, 0) == SIM_ROW_PRED) {
-    sim_set_pred(w, ins->d, value ? SIM_FULL : 0, w->active);
+    sim_set_pred(w, ins->d, value ? SIM_FULL : 0, m);
     return;
   }
   for (uint32_t l = 0; l < 32; l++)
-    if (w->active >> l & 1) sim_row(w, ins->d)[l] = value;
+    if (m >> l & 1) sim_row(w, ins->d)[l] = value;
 }
 
 static bool is_complete(const sim_cta_t *cta, const sim_barrier_t *b) {
@@ -57,9 +70,10 @@ static void complete(sim_cta_t *cta, uint32_t id) {
     everyone = everyone && waits;
     if (!waits) continue;
     sim_learn(w->clocks, clocks, words);
-    if (w->state == SIM_WARP_BARRIER) w->state = SIM_WARP_READY;
     w->sync_clock++;
-    deliver(w, w->ip - 1, b->reduction);
+    if (w->its && sim_its_release(w, id, b->reduction)) continue;
+    if (w->state == SIM_WARP_BARRIER) w->state = SIM_WARP_READY;
+    sim_barrier_deliver(w, w->ip - 1, b->reduction, w->active);
   }
   if (everyone) {
     cta->epoch++;
@@ -318,7 +332,9 @@ bool sim_race_access(sim_warp_t *w, sim_cta_t *cta, const sim_ins_t *ins,
               ? w->clocks[r->write_agent] >= r->write_clock
               : r->write_lane == lane || r->write_clock < now ||
                     r->write_sync != w->sync_clock ||
-                    r->serial == w->serial;
+                    r->serial == w->serial ||
+                    /* lanes that are apart write it one after another */
+                    (w->its && is_write && r->write_line == line);
       if (!ordered) {
         if (!report(w, ins, lane, offset, bytes, "a write", r->write_line,
                     r->write_agent, r->write_lane))

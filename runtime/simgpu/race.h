@@ -70,6 +70,13 @@ struct sim_race_word_t {
 const sim_ins_t *sim_barrier_join(sim_warp_t *w, const sim_ins_t *ins,
                                   uint32_t id, uint32_t count, uint8_t kind,
                                   bool waits);
+/* bar.red: adds predicates p of the lanes of m, before they join. */
+void sim_barrier_add(sim_barrier_t *b, const sim_ins_t *ins, uint32_t p,
+                     uint32_t m);
+/* Puts the reduction of a barrier that is complete into the lanes of m of a
+   warp, if the instruction is a bar.red. */
+void sim_barrier_deliver(sim_warp_t *w, const sim_ins_t *ins, uint32_t value,
+                         uint32_t m);
 /* A warp has exited: barriers of the whole CTA may be complete now. */
 void sim_barrier_exit(sim_warp_t *w);
 

@@ -7,6 +7,7 @@
    lanes leave one by one needs no more stack than a loop they leave
    together. */
 #include "runtime/simgpu/cluster.h"
+#include "runtime/simgpu/its.h"
 #include "runtime/simgpu/notes.h"
 
 #include <stdlib.h>
@@ -81,50 +82,78 @@ const sim_ins_t *sim_branch(sim_warp_t *w, const sim_ins_t *ins,
   return w->code + ins->target;
 }
 
-/* What the block's own count cannot know: lanes whose guard holds. */
-static void count_guarded(sim_warp_t *w, const sim_ins_t *i, uint32_t mask) {
+void sim_call_frames(sim_warp_t *w, const sim_ins_t *call, uint32_t first,
+                     uint32_t end, uint32_t m) {
+  uint32_t bytes_a_lane = w->cta->launch->kernel->local_bytes;
+  for (uint32_t n = first; n + 2 < end; n += 3) {
+    uint32_t from = sim_list(w, call, n), to = sim_list(w, call, n + 1);
+    uint32_t bytes = sim_list(w, call, n + 2);
+    for (uint32_t l = 0; l < 32; l++) {
+      if (!(m >> l & 1)) continue;
+      size_t frame = (size_t)l * bytes_a_lane;
+      memmove(w->local + frame + to, w->local + frame + from, bytes);
+      memmove(w->local_defined + frame + to, w->local_defined + frame + from,
+              bytes);
+    }
+  }
+}
+
+void sim_count_lanes(sim_warp_t *w, const sim_ins_t *i, uint32_t mask) {
   uint64_t *c = w->worker->counters;
   uint32_t lanes = (uint32_t)__builtin_popcount(mask);
   c[SIM_COUNTER_LANE_INST] += lanes;
   if (!i->flops) return;
-  unsigned which = i->cls == SIM_CLASS_F16   ? SIM_COUNTER_FLOP_F16
-                   : i->cls == SIM_CLASS_F64 ? SIM_COUNTER_FLOP_F64
-                                             : SIM_COUNTER_FLOP_F32;
-  c[which] += (uint64_t)lanes * i->flops;
+  uint64_t flops = (uint64_t)lanes * i->flops;
+  if (i->cls == SIM_CLASS_F32) c[SIM_COUNTER_FLOP_F32] += flops;
+  if (i->cls == SIM_CLASS_F16) c[SIM_COUNTER_FLOP_F16] += flops;
+  if (i->cls == SIM_CLASS_F64) c[SIM_COUNTER_FLOP_F64] += flops;
+}
+
+void sim_watch_before(sim_warp_t *w, const sim_ins_t *i, uint32_t mask,
+                      sim_watch_t *x) {
+  const uint64_t *c = w->worker->counters;
+  x->finite = 0;
+  x->sectors = c[SIM_COUNTER_GLOBAL_SECTORS];
+  x->wavefronts = c[SIM_COUNTER_SHARED_WAVEFRONTS];
+  if (!(w->cta->launch->options->checks & SIM_CHECK_NOTE)) return;
+  sim_note_before(w, i, mask);
+  x->finite = sim_note_finite(w, i);
+}
+
+void sim_watch_after(sim_warp_t *w, const sim_ins_t *i, uint32_t mask,
+                     const sim_watch_t *x) {
+  const uint64_t *c = w->worker->counters;
+  if (x->finite) sim_note_after(w, i, mask, x->finite);
+  if (!w->worker->lines || i->is_block) return;
+  sim_line_t *line = &w->worker->lines[i - w->code];
+  line->warp_inst++;
+  line->lane_inst += (uint32_t)__builtin_popcount(mask);
+  line->sectors += c[SIM_COUNTER_GLOBAL_SECTORS] - x->sectors;
+  line->wavefronts += c[SIM_COUNTER_SHARED_WAVEFRONTS] - x->wavefronts;
 }
 
 /* The same loop with notes of values and counts by instruction. */
 static void run_watched(sim_warp_t *w) {
   const sim_ins_t *i = w->ip;
-  bool notes = w->cta->launch->options->checks & SIM_CHECK_NOTE;
-  const uint64_t *c = w->worker->counters;
   while (i) {
     uint32_t mask = w->active & (sim_pred(w, i->guard) ^ i->flip);
-    uint32_t finite = 0;
-    uint64_t sectors = c[SIM_COUNTER_GLOBAL_SECTORS];
-    uint64_t wavefronts = c[SIM_COUNTER_SHARED_WAVEFRONTS];
-    if (i->is_guarded) count_guarded(w, i, mask);
+    sim_watch_t watch;
+    if (i->is_guarded) sim_count_lanes(w, i, mask);
     if (w->is_tainted && !sim_undef_step(w, i, mask)) break;
-    if (notes) {
-      sim_note_before(w, i, mask);
-      finite = sim_note_finite(w, i);
-    }
+    sim_watch_before(w, i, mask, &watch);
     const sim_ins_t *now = i;
     i = i->fn(w, i, mask);
-    if (finite) sim_note_after(w, now, mask, finite);
-    if (!w->worker->lines || now->is_block) continue;
-    sim_line_t *line = &w->worker->lines[now - w->code];
-    line->warp_inst++;
-    line->lane_inst += (uint32_t)__builtin_popcount(mask);
-    line->sectors += c[SIM_COUNTER_GLOBAL_SECTORS] - sectors;
-    line->wavefronts += c[SIM_COUNTER_SHARED_WAVEFRONTS] - wavefronts;
+    sim_watch_after(w, now, mask, &watch);
   }
 }
 
 void sim_warp_run(sim_warp_t *w) {
   const sim_ins_t *i = w->ip;
-  if (w->cta->launch->options->checks & SIM_CHECK_NOTE ||
-      w->worker->lines) {
+  if (w->its) {
+    sim_its_run(w);
+    return;
+  }
+  if (sim_is_watched(w)) {
     run_watched(w);
     return;
   }
@@ -133,7 +162,7 @@ void sim_warp_run(sim_warp_t *w) {
     uint32_t mask =
         w->active &
         (*(const sim_u32 *)(const void *)(rows + i->guard) ^ i->flip);
-    if (__builtin_expect(i->is_guarded, 0)) count_guarded(w, i, mask);
+    if (__builtin_expect(i->is_guarded, 0)) sim_count_lanes(w, i, mask);
     if (__builtin_expect(w->is_tainted, 0) && !sim_undef_step(w, i, mask))
       break;
     i = i->fn(w, i, mask);

@@ -13,7 +13,6 @@
 
 #define SIM_FULL     UINT32_C(0xFFFFFFFF)
 #define SIM_BARRIERS 16
-#define SIM_MAX_CALLS 32 /* nested calls; recursion is refused anyway */
 #define SIM_LOCKS    64
 #define SIM_MBARS    64 /* of a CTA that have a clock of their own */
 #define SIM_CACHE    64  /* allocations remembered by a worker */
@@ -48,6 +47,7 @@ typedef struct sim_async_t sim_async_t; /* async.h */
 typedef struct sim_lane_queues_t sim_lane_queues_t;
 typedef struct sim_mbar_t sim_mbar_t;
 typedef struct sim_group_t sim_group_t;
+typedef struct sim_its_t sim_its_t;     /* its.h */
 
 struct sim_warp_t {
   uint8_t *r; /* register block */
@@ -86,6 +86,8 @@ struct sim_warp_t {
   bool is_late;       /* it knows of a griddepcontrol.wait: see depend.h */
   uint32_t waited_at; /* its clock behind its own first one; 0: none */
   const sim_mbar_t *waits_for; /* in SIM_WARP_SPIN, if for an mbarrier */
+  sim_its_t *its; /* its strands under diverge:its, else NULL; the stack,
+                     reconv and calls above are then not used */
 };
 
 typedef struct sim_barrier_t {
@@ -168,7 +170,7 @@ typedef struct sim_line_t {
 struct sim_worker_t {
   sim_launch_t *launch;
   uint64_t counters[SIM_COUNTER_COUNT];
-  uint64_t mix[SIM_CLASS_COUNT];
+  uint64_t mix[SIM_CLASS_COUNT]; /* of instructions counted one by one */
   uint64_t *block_runs;  /* executions of each basic block */
   uint64_t *block_lanes;
   sim_alloc_t *cache[SIM_CACHE];
@@ -239,6 +241,29 @@ bool sim_push(sim_warp_t *w, const sim_ins_t *ins, sim_frame_t frame);
 const sim_ins_t *sim_pop(sim_warp_t *w);
 const sim_ins_t *sim_exit_lanes(sim_warp_t *w, const sim_ins_t *ins,
                                 uint32_t mask);
+
+/* Copies arguments of a call (entries first to end of its list: triples of
+   from, to, bytes) or its results, in the frames of the lanes of m. */
+void sim_call_frames(sim_warp_t *w, const sim_ins_t *call, uint32_t first,
+                     uint32_t end, uint32_t m);
+
+/* What the block's own count cannot know: lanes whose guard holds. */
+void sim_count_lanes(sim_warp_t *w, const sim_ins_t *ins, uint32_t mask);
+
+/* Around each instruction of a launch that notes values or counts by
+   instruction. */
+typedef struct sim_watch_t {
+  uint32_t finite;
+  uint64_t sectors, wavefronts; /* so far */
+} sim_watch_t;
+static inline bool sim_is_watched(const sim_warp_t *w) {
+  return w->cta->launch->options->checks & SIM_CHECK_NOTE ||
+         w->worker->lines;
+}
+void sim_watch_before(sim_warp_t *w, const sim_ins_t *ins, uint32_t mask,
+                      sim_watch_t *watch);
+void sim_watch_after(sim_warp_t *w, const sim_ins_t *ins, uint32_t mask,
+                     const sim_watch_t *watch);
 
 /* Before an instruction of a tainted warp: propagates undefinedness into its
    destinations and judges guards and addresses. False if a fault ended the

@@ -29,20 +29,8 @@ SIM_DEF(block) {
 SIM_DEF(end) {
   if (w->call_depth == 0) return sim_exit_lanes(w, i, m);
   sim_call_t *call = &w->calls[--w->call_depth];
-  const sim_kernel_t *k = w->cta->launch->kernel;
-  const sim_ins_t *from = &k->code[call->ins];
-  /* results: pairs (from, to, bytes) in the frame */
-  for (uint32_t n = from->list_writes; n + 2 < from->count; n += 3) {
-    uint32_t src = sim_list(w, from, n), dst = sim_list(w, from, n + 1);
-    uint32_t bytes = sim_list(w, from, n + 2);
-    for (uint32_t l = 0; l < 32; l++) {
-      if (!SIM_BIT(w->active)) continue;
-      size_t frame = (size_t)l * k->local_bytes;
-      memmove(w->local + frame + dst, w->local + frame + src, bytes);
-      memmove(w->local_defined + frame + dst, w->local_defined + frame + src,
-              bytes);
-    }
-  }
+  const sim_ins_t *from = w->code + call->ins;
+  sim_call_frames(w, from, from->list_writes, from->count, w->active);
   return sim_pop(w);
 }
 
@@ -92,18 +80,7 @@ SIM_DEF(brx) {
 SIM_DEF(call) {
   const sim_kernel_t *k = w->cta->launch->kernel;
   if (m == 0) return i + 1;
-  /* arguments: triples (from, to, bytes), before those of the results */
-  for (uint32_t n = 0; n + 2 < i->list_writes; n += 3) {
-    uint32_t src = sim_list(w, i, n), dst = sim_list(w, i, n + 1);
-    uint32_t bytes = sim_list(w, i, n + 2);
-    for (uint32_t l = 0; l < 32; l++) {
-      if (!SIM_BIT(m)) continue;
-      size_t frame = (size_t)l * k->local_bytes;
-      memmove(w->local + frame + dst, w->local + frame + src, bytes);
-      memmove(w->local_defined + frame + dst, w->local_defined + frame + src,
-              bytes);
-    }
-  }
+  sim_call_frames(w, i, 0, i->list_writes, m);
   /* the caller goes on after the call with all its lanes */
   if (!sim_push(w, i,
                 (sim_frame_t){(uint32_t)(i + 1 - k->code), w->reconv,
@@ -410,13 +387,6 @@ SIM_DEF(bar_red) {
   uint32_t p = sim_pred(w, i->c);
   if (i->mods & SIM_MOD_NEG_C) p = ~p;
   p &= m;
-  sim_barrier_t *b = &w->cta->barriers[id];
-  if (b->kind == 0) b->reduction = i->sub == SIM_ATOM_AND ? 1 : 0;
-  if (i->sub == SIM_ATOM_ADD)
-    b->reduction += (uint32_t)__builtin_popcount(p);
-  else if (i->sub == SIM_ATOM_AND)
-    b->reduction &= p == m;
-  else
-    b->reduction |= p != 0;
+  sim_barrier_add(&w->cta->barriers[id], i, p, m);
   return sim_barrier_join(w, i, id, count, 2, true);
 }

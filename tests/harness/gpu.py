@@ -1,6 +1,7 @@
 """The simulated GPU as an engine of the suite. A test that names `sim` runs
 on one machine of MACHINES under one schedule of MODES; both follow from the
-test's name, so that they are the same every day and spread over the suite.
+test's name, so that they are the same every day and spread over the suite;
+TDSL_TEST_SIM_MODE names one schedule for all instead.
 All checks are on, and whatever they report fails the test."""
 import json
 import os
@@ -12,7 +13,8 @@ MACHINES = ("a100", "h100", "h200", "b200", "t4", "a100", "h100", "h200",
             "b200", "a10", "l4")
 MODES = ("", "order:reverse", "order:random,preempt:40", "poison:00",
          "poison:random", "async:immediate", "async:random,order:random",
-         "threads:1")
+         "threads:1", "diverge:its",
+         "diverge:its,order:random,async:random,preempt:40")
 
 
 class Place(str):
@@ -38,7 +40,8 @@ def place(engine, name):
         return engine
     draw = zlib.crc32(name.encode())
     extra = {"TDSL_SIM_CHECK": "all", "TDSL_SIM_SEED": str(draw % 1000)}
-    mode = MODES[draw // 16 % len(MODES)]
+    mode = os.environ.get("TDSL_TEST_SIM_MODE") or \
+        MODES[draw // 16 % len(MODES)]
     if mode:
         extra["TDSL_SIM_MODE"] = mode
     return Place("sim:" + MACHINES[draw // 512 % len(MACHINES)], extra)

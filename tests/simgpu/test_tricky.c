@@ -181,7 +181,9 @@ static void correct_ones(void **state) {
   (void)state;
   static const char *const modes[] = {
       "order:rr,preempt:0", "order:reverse", "order:random,seed:3",
-      "preempt:3,order:rr", "order:random,preempt:11,seed:8"};
+      "preempt:3,order:rr", "order:random,preempt:11,seed:8",
+      "order:rr,preempt:0,diverge:its,seed:1", "diverge:its,seed:2",
+      "diverge:its,order:random,preempt:7,seed:3"};
   char report[4096];
   if (!has_nvrtc) skip();
   char *ptx = cu_compile(&nvrtc, "tricky.cu", "compute_80");
@@ -200,11 +202,14 @@ static void correct_ones(void **state) {
     lab_renew(&lab);
   }
   free(ptx);
-  lab.simgpu_configure("order:rr,preempt:0,seed:1");
+  lab.simgpu_configure("order:rr,preempt:0,diverge:stack,seed:1");
 }
 
 static void mutants(void **state) {
   (void)state;
+  static const char *const modes[] = {"diverge:its,seed:1",
+                                      "diverge:its,seed:2",
+                                      "diverge:stack,seed:1"};
   char report[8192], id[64], define[32];
   int seen = 0, missed = 0;
   if (!has_nvrtc) skip();
@@ -215,18 +220,21 @@ static void mutants(void **state) {
       snprintf(define, sizeof define, "-DMUTANT=%d",
                table[k].mutants[n].number);
       char *ptx = cu_compile_with(&nvrtc, "tricky.cu", "compute_80", define);
-      lab_renew(&lab);
-      bool right = run(&table[k], lab_load(&lab, ptx), &code);
+      for (size_t d = 0; d < sizeof modes / sizeof *modes; d++) {
+        assert_int_equal(lab.simgpu_configure(modes[d]), 0);
+        lab_renew(&lab);
+        bool right = run(&table[k], lab_load(&lab, ptx), &code);
+        lab_report(&lab, report, sizeof report);
+        snprintf(id, sizeof id, "\"id\":\"%s\"", check ? check : "none");
+        if (check ? strstr(report, id) != NULL : !code && !right) continue;
+        missed++;
+        print_error("mutant %d of %s is not caught by %s in %s: result %d, "
+                    "values %s %s\n", table[k].mutants[n].number,
+                    table[k].name, check ? check : "its values", modes[d],
+                    code, right ? "right" : "wrong", report);
+      }
       free(ptx);
-      lab_report(&lab, report, sizeof report);
-      snprintf(id, sizeof id, "\"id\":\"%s\"", check ? check : "none");
       seen++;
-      if (check ? strstr(report, id) != NULL : !code && !right) continue;
-      missed++;
-      print_error("mutant %d of %s is not caught by %s: result %d, values "
-                  "%s %s\n", table[k].mutants[n].number, table[k].name,
-                  check ? check : "its values", code,
-                  right ? "right" : "wrong", report);
     }
   }
   assert_int_equal(missed, 0);

@@ -424,6 +424,54 @@ static void calls(void **state) {
                                      : i + 1000);
 }
 
+/* n functions that call each other in a row, each adding its number. */
+static void chain_text(char *out, size_t bytes, unsigned n) {
+  size_t at = (size_t)snprintf(out, bytes, PTX_HEAD("sm_80"));
+  for (unsigned k = 1; k <= n; k++) {
+    at += (size_t)snprintf(
+        out + at, bytes - at,
+        ".func (.param .b32 r) f%u(.param .b32 a) { .reg .b32 %%x;\n"
+        "ld.param.b32 %%x, [a]; add.u32 %%x, %%x, %u;\n", k, k);
+    if (k > 1)
+      at += (size_t)snprintf(
+          out + at, bytes - at,
+          "{ .param .b32 y; .param .b32 z; st.param.b32 [y], %%x;\n"
+          "call (z), f%u, (y); ld.param.b32 %%x, [z]; }\n", k - 1);
+    at += (size_t)snprintf(out + at, bytes - at,
+                           "st.param.b32 [r], %%x; ret; }\n");
+  }
+  snprintf(out + at, bytes - at,
+           ".visible .entry k(.param .u64 pout) { .reg .b32 %%r<4>;\n"
+           ".reg .b64 %%d<4>; ld.param.u64 %%d1, [pout];\n"
+           "mov.u32 %%r1, %%tid.x; mul.wide.u32 %%d2, %%r1, 4;\n"
+           "add.s64 %%d1, %%d1, %%d2;\n"
+           "{ .param .b32 y; .param .b32 z; st.param.b32 [y], %%r1;\n"
+           "call (z), f%u, (y); ld.param.b32 %%r1, [z]; }\n"
+           "st.global.u32 [%%d1], %%r1; ret; }", n);
+}
+
+/* A warp has room for 32 calls inside each other. */
+static void deep_calls(void **state) {
+  (void)state;
+  static char text[16384];
+  char log[512];
+  uint32_t out[32];
+  lab_renew(&lab);
+  chain_text(text, sizeof text, 32);
+  uint64_t p = lab_alloc(&lab, sizeof out);
+  void *params[] = {&p};
+  assert_int_equal(lab_launch(&lab,
+                              lab_func(&lab, lab_load(&lab, text), "k"), 1,
+                              32, 0, params),
+                   0);
+  lab_copy_out(&lab, out, p, sizeof out);
+  for (uint32_t i = 0; i < 32; i++)
+    assert_int_equal(out[i], i + 32 * 33 / 2);
+  chain_text(text, sizeof text, 33);
+  assert_int_equal(lab_refused(&lab, text, log, sizeof log), 218);
+  assert_non_null(strstr(log, "nested 33 deep"));
+}
+
 static int setup(void **state) {
   (void)state;
   lab_open(&lab, "model:h100");
@@ -436,6 +484,7 @@ int main(void) {
       cmocka_unit_test(matches),    cmocka_unit_test(reductions),
       cmocka_unit_test(barriers),   cmocka_unit_test(atomics),
       cmocka_unit_test(tickets),    cmocka_unit_test(spaces),
-      cmocka_unit_test(special),    cmocka_unit_test(calls)};
+      cmocka_unit_test(special),    cmocka_unit_test(calls),
+      cmocka_unit_test(deep_calls)};
   return cmocka_run_group_tests_name("simgpu.warp", tests, setup, NULL);
 }
