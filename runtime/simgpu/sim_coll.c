@@ -78,13 +78,7 @@ void sim_coll_ranges(const sim_op_run_t *op, sim_past_t *past) {
 
 /* -- meeting -- */
 
-static bool is_pair(const sim_part_t *p) {
-  return p->op == SIM_COLL_SEND || p->op == SIM_COLL_RECV;
-}
-
-/* The queued part of a rank that meets the given one; NULL if it has not come.
-   *owner: its operation. */
-static sim_part_t *partner(const sim_coll_t *coll, const sim_part_t *p,
+sim_part_t *sim_coll_partner(const sim_coll_t *coll, const sim_part_t *p,
                            uint32_t rank, sim_coll_t **owner) {
   const sim_clique_t *c = coll->clique;
   sim_coll_op_t want =
@@ -94,8 +88,9 @@ static sim_part_t *partner(const sim_coll_t *coll, const sim_part_t *p,
     if (other->rank != rank) continue;
     for (uint32_t k = 0; k < other->count; k++) {
       sim_part_t *q = &other->parts[k];
-      if (q->number != p->number || is_pair(q) != is_pair(p) ||
-          (is_pair(p) && (q->op != want || q->peer != coll->rank)))
+      if (q->number != p->number ||
+          sim_part_is_pair(q) != sim_part_is_pair(p) ||
+          (sim_part_is_pair(p) && (q->op != want || q->peer != coll->rank)))
         continue;
       *owner = other;
       return q;
@@ -104,11 +99,10 @@ static sim_part_t *partner(const sim_coll_t *coll, const sim_part_t *p,
   return NULL;
 }
 
-/* The ranks that the part meets, beside its own: [*first, *end). */
-static void meets(const sim_coll_t *coll, const sim_part_t *p,
+void sim_coll_meets(const sim_coll_t *coll, const sim_part_t *p,
                   uint32_t *first, uint32_t *end) {
-  *first = is_pair(p) ? p->peer : 0;
-  *end = is_pair(p) ? p->peer + 1 : coll->clique->size;
+  *first = sim_part_is_pair(p) ? p->peer : 0;
+  *end = sim_part_is_pair(p) ? p->peer + 1 : coll->clique->size;
 }
 
 static void describe(td_buf_t *buf, uint32_t rank, const sim_part_t *p) {
@@ -124,39 +118,43 @@ static void describe(td_buf_t *buf, uint32_t rank, const sim_part_t *p) {
 /* Two parts that meet agree in all that both say. */
 static bool agree(const sim_part_t *a, const sim_part_t *b) {
   if (a->count != b->count || a->dtype != b->dtype) return false;
-  return is_pair(a) || (a->op == b->op && a->peer == b->peer &&
+  return sim_part_is_pair(a) || (a->op == b->op && a->peer == b->peer &&
                         a->fold.kind == b->fold.kind);
+}
+
+bool sim_coll_agrees(const sim_coll_t *coll, const sim_part_t *p, uint32_t r,
+                     const sim_part_t *q, bool is_captured) {
+  if (agree(p, q) && is_captured == coll->is_captured) return true;
+  char text[240];
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, text, sizeof text);
+  td_buf_printf(&buf, "communicator %u, number %llu: ",
+                coll->clique->number, (unsigned long long)p->number);
+  if (agree(p, q)) {
+    td_buf_printf(&buf, "rank %u launches a captured %s, rank %u calls it",
+                  coll->is_captured ? coll->rank : r, sim_coll_name(p->op),
+                  coll->is_captured ? r : coll->rank);
+  } else {
+    describe(&buf, r, q);
+    td_buf_puts(&buf, "; ");
+    describe(&buf, coll->rank, p);
+  }
+  sim_coll_finding(agree(p, q) ? SIM_CHECK_COLL_CAPTURE
+                               : SIM_CHECK_COLL_MISMATCH,
+                   coll->item->op.name, "%s", text);
+  coll->clique->is_broken = true;
+  return false;
 }
 
 static void compare(const sim_coll_t *coll, const sim_part_t *p) {
   uint32_t first, end;
-  meets(coll, p, &first, &end);
+  sim_coll_meets(coll, p, &first, &end);
   for (uint32_t r = first; r < end; r++) {
     sim_coll_t *other;
-    const sim_part_t *q =
-        r == coll->rank && !is_pair(p) ? NULL : partner(coll, p, r, &other);
-    if (!q) continue;
-    bool is_capture = other->is_captured != coll->is_captured;
-    if (agree(p, q) && !is_capture) continue;
-    char text[240];
-    td_buf_t buf;
-    td_buf_init_fixed(&buf, text, sizeof text);
-    td_buf_printf(&buf, "communicator %u, number %llu: ",
-                  coll->clique->number, (unsigned long long)p->number);
-    if (agree(p, q)) {
-      td_buf_printf(&buf, "rank %u launches a captured %s, rank %u calls it",
-                    coll->is_captured ? coll->rank : r, sim_coll_name(p->op),
-                    coll->is_captured ? r : coll->rank);
-    } else {
-      describe(&buf, r, q);
-      td_buf_puts(&buf, "; ");
-      describe(&buf, coll->rank, p);
-    }
-    sim_coll_finding(agree(p, q) ? SIM_CHECK_COLL_CAPTURE
-                                 : SIM_CHECK_COLL_MISMATCH,
-                     coll->item->op.name, "%s", text);
-    coll->clique->is_broken = true;
-    return;
+    const sim_part_t *q = r == coll->rank && !sim_part_is_pair(p)
+                              ? NULL
+                              : sim_coll_partner(coll, p, r, &other);
+    if (q && !sim_coll_agrees(coll, p, r, q, other->is_captured)) return;
   }
 }
 
@@ -178,7 +176,8 @@ void sim_coll_queued(sim_queued_t *item) {
   c->queued[c->queued_count++] = coll;
   for (uint32_t i = 0; i < coll->count; i++) {
     sim_part_t *p = &coll->parts[i];
-    p->is_done = false;
+    p->is_done = p->is_entered = false;
+    p->entry = p->compared = 0;
     if (!comm) { /* of a graph: its communicator has ended */
       c->is_broken = true;
       continue;
@@ -187,7 +186,8 @@ void sim_coll_queued(sim_queued_t *item) {
                 : p->op == SIM_COLL_RECV ? comm->received[p->peer]++
                                          : comm->collectives++;
   }
-  for (uint32_t i = 0; comm && i < coll->count; i++)
+  if (comm && c->is_shared) sim_remote_queued(coll);
+  for (uint32_t i = 0; comm && !c->is_shared && i < coll->count; i++)
     compare(coll, &coll->parts[i]);
   sim_coll_judge_order(coll);
 }
@@ -200,10 +200,9 @@ static bool is_entered(const sim_coll_t *coll) {
   return lane->head == coll->item && sim_queue_is_ready(coll->item);
 }
 
-/* Collectives of one operation go in order. */
-static bool is_next(const sim_coll_t *coll, const sim_part_t *p) {
+bool sim_coll_is_next(const sim_coll_t *coll, const sim_part_t *p) {
   for (const sim_part_t *q = coll->parts; q < p; q++)
-    if (!is_pair(q) && !q->is_done) return false;
+    if (!sim_part_is_pair(q) && !q->is_done) return false;
   return true;
 }
 
@@ -253,7 +252,7 @@ void sim_coll_hear(sim_coll_t *coll, const sim_part_t *p,
   sim_clock_free(&clock);
 }
 
-static void done(sim_coll_t *coll, sim_part_t *p) {
+void sim_coll_part_done(sim_coll_t *coll, sim_part_t *p) {
   p->is_done = true;
   sim_coll_count_part(coll->clique, coll->rank, p);
 }
@@ -263,19 +262,19 @@ static bool run_part(sim_coll_t *coll, sim_part_t *p) {
   sim_coll_t *owners[SIM_MAX_DEVICES] = {NULL};
   sim_part_t *parts[SIM_MAX_DEVICES] = {NULL};
   uint32_t first, end, n = 0;
-  if (!is_pair(p) && !is_next(coll, p)) return false;
-  meets(coll, p, &first, &end);
+  if (!sim_part_is_pair(p) && !sim_coll_is_next(coll, p)) return false;
+  sim_coll_meets(coll, p, &first, &end);
   for (uint32_t r = first; r < end; r++, n++) {
     parts[n] = p;
     owners[n] = coll;
-    if (r == coll->rank && !is_pair(p)) continue;
-    parts[n] = partner(coll, p, r, &owners[n]);
+    if (r == coll->rank && !sim_part_is_pair(p)) continue;
+    parts[n] = sim_coll_partner(coll, p, r, &owners[n]);
     if (!parts[n] || !is_entered(owners[n]) ||
-        (!is_pair(p) && !is_next(owners[n], parts[n])))
+        (!sim_part_is_pair(p) && !sim_coll_is_next(owners[n], parts[n])))
       return false;
   }
   bool sends = p->op == SIM_COLL_SEND;
-  int code = !is_pair(p) ? sim_coll_move(coll->clique, parts)
+  int code = !sim_part_is_pair(p) ? sim_coll_move(coll->clique, parts)
              : sends ? sim_coll_transfer(coll->clique, coll, p, owners[0],
                                          parts[0])
                      : sim_coll_transfer(coll->clique, owners[0], parts[0],
@@ -283,11 +282,11 @@ static bool run_part(sim_coll_t *coll, sim_part_t *p) {
   for (uint32_t i = 0; i < n; i++) {
     for (uint32_t k = 0; k < n; k++)
       sim_coll_hear(owners[i], parts[i], owners[k]);
-    if (is_pair(p)) sim_coll_hear(owners[i], parts[i], coll);
-    if (is_pair(p)) sim_coll_hear(coll, p, owners[i]);
+    if (sim_part_is_pair(p)) sim_coll_hear(owners[i], parts[i], coll);
+    if (sim_part_is_pair(p)) sim_coll_hear(coll, p, owners[i]);
   }
-  for (uint32_t i = 0; i < n; i++) done(owners[i], parts[i]);
-  if (is_pair(p)) done(coll, p);
+  for (uint32_t i = 0; i < n; i++) sim_coll_part_done(owners[i], parts[i]);
+  if (sim_part_is_pair(p)) sim_coll_part_done(coll, p);
   if (code) coll->clique->is_broken = true;
   return true;
 }
@@ -298,8 +297,7 @@ static bool is_finished(const sim_coll_t *coll) {
   return true;
 }
 
-/* The head of a lane, if it is a collective before the clock (NULL: any). */
-static sim_coll_t *head_of(uint32_t lane, const sim_clock_t *clock) {
+sim_coll_t *sim_coll_head(uint32_t lane, const sim_clock_t *clock) {
   const sim_queued_t *head = sim_lane_of(lane)->head;
   if (!head || head->op.kind != SIM_RUN_COLL ||
       (clock && head->seq > sim_clock_at(clock, lane)))
@@ -310,14 +308,17 @@ static sim_coll_t *head_of(uint32_t lane, const sim_clock_t *clock) {
 bool sim_coll_advance(const sim_clock_t *clock) {
   bool any = false;
   for (uint32_t i = 0; i < queue()->lane_count; i++) {
-    sim_coll_t *coll = head_of(i, clock);
+    sim_coll_t *coll = sim_coll_head(i, clock);
     if (!coll) continue;
+    if (coll->clique->is_shared) sim_remote_poll(coll->clique);
     if (coll->clique->is_broken) {
       fail(coll, COLL_NCCL_INVALID_USAGE, true);
       return true;
     }
     if (!is_entered(coll)) continue;
-    for (uint32_t k = 0; k < coll->count; k++)
+    if (coll->clique->is_shared)
+      any |= sim_remote_run(coll);
+    for (uint32_t k = 0; !coll->clique->is_shared && k < coll->count; k++)
       if (!coll->parts[k].is_done) any |= run_part(coll, &coll->parts[k]);
     if (!is_finished(coll) || coll->clique->is_broken) continue;
     sim_order_add_edge(coll->item, &coll->brings);
@@ -330,15 +331,15 @@ bool sim_coll_advance(const sim_clock_t *clock) {
 bool sim_coll_widen(sim_clock_t *target) {
   bool grows = false;
   for (uint32_t i = 0; i < queue()->lane_count; i++) {
-    const sim_coll_t *coll = head_of(i, target);
+    const sim_coll_t *coll = sim_coll_head(i, target);
     for (uint32_t k = 0; coll && k < coll->count; k++) {
       const sim_part_t *p = &coll->parts[k];
       uint32_t first, end;
       if (p->is_done) continue;
-      meets(coll, p, &first, &end);
+      sim_coll_meets(coll, p, &first, &end);
       for (uint32_t r = first; r < end; r++) {
         sim_coll_t *other;
-        if (!partner(coll, p, r, &other)) continue;
+        if (!sim_coll_partner(coll, p, r, &other)) continue;
         const sim_queued_t *item = other->item;
         if (item->seq <= sim_clock_at(target, item->lane)) continue;
         grows = sim_clock_join(target, &item->clock) || grows;
@@ -372,17 +373,19 @@ bool sim_sleep_until(uint64_t ms) {
 static const sim_part_t *lacks(const sim_coll_t *coll, bool gone,
                                uint32_t *rank) {
   const sim_clique_t *c = coll->clique;
+  if (c->is_shared) return sim_remote_lacks(coll, gone, rank);
   for (uint32_t k = 0; k < coll->count; k++) {
     const sim_part_t *p = &coll->parts[k];
     uint32_t first, end;
     sim_coll_t *other;
     if (p->is_done) continue;
-    meets(coll, p, &first, &end);
+    sim_coll_meets(coll, p, &first, &end);
     for (uint32_t r = first; r < end; r++) {
       const sim_comm_t *comm = sim_handle_number(SIM_TYPE_COMM, c->comms[r]);
       bool has_ended = c->is_gone[r] || !comm ||
                        !sim_handle_number(SIM_TYPE_CTX, comm->ctx);
-      if ((gone && !has_ended) || partner(coll, p, r, &other)) continue;
+      if ((gone && !has_ended) || sim_coll_partner(coll, p, r, &other))
+        continue;
       *rank = r;
       return p;
     }
@@ -406,14 +409,14 @@ static bool held_back(search_t *s, const sim_coll_t *other) {
   const sim_queued_t *item = other->item;
   if (is_entered(other)) return is_circle(s, item->lane);
   for (uint32_t i = 0; i < queue()->lane_count; i++) {
-    const sim_coll_t *head = head_of(i, &item->clock);
+    const sim_coll_t *head = sim_coll_head(i, &item->clock);
     if (head && head != other && is_circle(s, i)) return true;
   }
   return false;
 }
 
 static bool is_circle(search_t *s, uint32_t lane) {
-  const sim_coll_t *coll = head_of(lane, NULL);
+  const sim_coll_t *coll = sim_coll_head(lane, NULL);
   for (uint32_t i = 0; i < s->length; i++) {
     if (s->path[i] != lane) continue;
     memmove(s->path, s->path + i, (s->length - i) * sizeof *s->path);
@@ -428,11 +431,13 @@ static bool is_circle(search_t *s, uint32_t lane) {
     uint32_t first, end;
     sim_coll_t *other;
     if (p->is_done) continue;
-    meets(coll, p, &first, &end);
+    sim_coll_meets(coll, p, &first, &end);
     for (uint32_t r = first; r < end; r++) {
-      const sim_part_t *q = partner(coll, p, r, &other);
+      const sim_part_t *q = sim_coll_partner(coll, p, r, &other);
       if (!q || other == coll) continue;
-      if (is_entered(other) && (is_pair(q) || is_next(other, q))) continue;
+      if (is_entered(other) &&
+          (sim_part_is_pair(q) || sim_coll_is_next(other, q)))
+        continue;
       if (held_back(s, other)) return true;
     }
   }
@@ -445,26 +450,47 @@ static bool break_circle(const sim_clock_t *target) {
   search_t *s = calloc(1, sizeof *s);
   bool found = false;
   for (uint32_t i = 0; s && !found && i < queue()->lane_count; i++)
-    if (head_of(i, target)) found = is_circle(s, i);
+    if (sim_coll_head(i, target)) found = is_circle(s, i);
   if (found) {
     char text[240];
     td_buf_t buf;
     td_buf_init_fixed(&buf, text, sizeof text);
     td_buf_puts(&buf, "a circle:");
     for (uint32_t i = 0; i < s->length; i++) {
-      const sim_coll_t *coll = head_of(s->path[i], NULL);
+      const sim_coll_t *coll = sim_coll_head(s->path[i], NULL);
       td_buf_printf(&buf, "%s rank %u of communicator %u at %s %llu",
                     i ? ";" : "", coll->rank, coll->clique->number,
                     sim_coll_name(coll->parts[0].op),
                     (unsigned long long)coll->parts[0].number);
     }
     sim_coll_finding(SIM_CHECK_COLL_DEADLOCK,
-                     head_of(s->path[0], NULL)->item->op.name, "%s", text);
+                     sim_coll_head(s->path[0], NULL)->item->op.name, "%s",
+                     text);
     for (uint32_t i = 0; i < s->length; i++)
-      head_of(s->path[i], NULL)->clique->is_broken = true;
+      sim_coll_head(s->path[i], NULL)->clique->is_broken = true;
   }
   free(s);
   return found;
+}
+
+/* A rank that has ended or that took too long; in words, with all queues if
+   they lie in several processes. */
+static void report_missing(const sim_coll_t *coll, const sim_part_t *p,
+                           uint32_t rank, bool gone) {
+  char text[240];
+  td_buf_t buf;
+  td_buf_init_fixed(&buf, text, sizeof text);
+  td_buf_printf(&buf, "communicator %u: ", coll->clique->number);
+  if (gone)
+    td_buf_printf(&buf, "rank %u has ended, and rank %u waits for it", rank,
+                  coll->rank);
+  else
+    td_buf_printf(&buf, "rank %u waited %llu ms for rank %u", coll->rank,
+                  (unsigned long long)sim_state()->options.deadline, rank);
+  td_buf_printf(&buf, " at %s %llu", sim_coll_name(p->op),
+                (unsigned long long)p->number);
+  if (coll->clique->is_shared) sim_remote_queues(coll->clique, &buf);
+  sim_coll_finding(SIM_CHECK_COLL_DEADLOCK, coll->item->op.name, "%s", text);
 }
 
 sim_blocked_t sim_coll_blocked(const sim_clock_t *target, bool may_wait) {
@@ -474,32 +500,23 @@ sim_blocked_t sim_coll_blocked(const sim_clock_t *target, bool may_wait) {
   uint32_t rank = 0;
   if (break_circle(target)) return SIM_BLOCKED_FREED;
   for (uint32_t i = 0; i < queue()->lane_count; i++) {
-    sim_coll_t *coll = head_of(i, target);
+    sim_coll_t *coll = sim_coll_head(i, target);
     if (!coll || !is_entered(coll)) continue;
     any = true;
-    const sim_part_t *p = lacks(coll, true, &rank);
-    if (p) {
-      sim_coll_finding(SIM_CHECK_COLL_DEADLOCK, coll->item->op.name,
-                       "communicator %u: rank %u has ended, and rank %u "
-                       "waits for it at %s %llu",
-                       coll->clique->number, rank, coll->rank,
-                       sim_coll_name(p->op), (unsigned long long)p->number);
-      fail(coll, COLL_NCCL_REMOTE_ERROR, false);
+    if (coll->clique->is_shared && sim_remote_circle(coll))
       return SIM_BLOCKED_FREED;
-    }
     if (!coll->since) coll->since = now;
-    p = lacks(coll, false, &rank);
-    if (p && now - coll->since >= limit) {
-      sim_coll_finding(SIM_CHECK_COLL_DEADLOCK, coll->item->op.name,
-                       "communicator %u: rank %u waited %llu ms for rank %u "
-                       "at %s %llu",
-                       coll->clique->number, coll->rank,
-                       (unsigned long long)limit, rank,
-                       sim_coll_name(p->op), (unsigned long long)p->number);
+    const sim_part_t *p = lacks(coll, true, &rank);
+    bool gone = p != NULL;
+    if (!gone) p = lacks(coll, false, &rank);
+    if (gone || (p && now - coll->since >= limit)) {
+      report_missing(coll, p, rank, gone);
       fail(coll, COLL_NCCL_REMOTE_ERROR, false);
       return SIM_BLOCKED_FREED;
     }
     if (p && coll->since + limit < end) end = coll->since + limit;
+    /* other processes do not call here: look again soon */
+    if (coll->clique->is_shared && now + 1 < end) end = now + 1;
   }
   if (!any || !may_wait) return SIM_BLOCKED_PENDING;
   sim_sleep_until(end == UINT64_MAX ? now + 1000 : end);

@@ -20,7 +20,7 @@ static uint8_t *memory(uint64_t address, uint64_t bytes,
 }
 
 /* What is sent must have been written. */
-static const uint8_t *source(uint64_t address, uint64_t bytes,
+const uint8_t *sim_coll_source(uint64_t address, uint64_t bytes,
                              uint32_t rank) {
   sim_alloc_t *a;
   const uint8_t *p = memory(address, bytes, &a);
@@ -37,7 +37,7 @@ static const uint8_t *source(uint64_t address, uint64_t bytes,
   return p;
 }
 
-static bool deliver(uint64_t address, const uint8_t *from, uint64_t bytes) {
+bool sim_coll_deliver(uint64_t address, const uint8_t *from, uint64_t bytes) {
   sim_alloc_t *a;
   uint8_t *p = memory(address, bytes, &a);
   if (!p) return false;
@@ -48,7 +48,7 @@ static bool deliver(uint64_t address, const uint8_t *from, uint64_t bytes) {
 }
 
 /* A scalar that lies on the rank's device. */
-static bool read_scalar(sim_part_t *p) {
+bool sim_coll_read_scalar(sim_part_t *p) {
   sim_alloc_t *a;
   if (!p->fold.where) return true;
   const uint8_t *from =
@@ -76,6 +76,30 @@ static void fold_share(uint8_t *out, const uint8_t *const *in,
                     is_whole && p->op != SIM_COLL_REDUCE ? 0 : first);
 }
 
+void sim_coll_result(uint8_t *out, const uint8_t *const *in,
+                     sim_part_t *const *parts, uint32_t n, uint32_t rank) {
+  const sim_part_t *p = parts[rank];
+  uint64_t bytes = p->count * sim_dtype_bytes(p->dtype);
+  switch (p->op) {
+  case SIM_COLL_ALL_REDUCE:
+  case SIM_COLL_REDUCE: fold_share(out, in, parts, n, 0, true); break;
+  case SIM_COLL_REDUCE_SCATTER:
+    fold_share(out, in, parts, n, rank, false);
+    break;
+  case SIM_COLL_ALL_GATHER:
+    for (uint32_t r = 0; r < n; r++) memcpy(out + r * bytes, in[r], bytes);
+    break;
+  case SIM_COLL_BROADCAST: memcpy(out, in[p->peer], bytes); break;
+  case SIM_COLL_ALL_TO_ALL:
+    for (uint32_t r = 0; r < n; r++)
+      memcpy(out + r * bytes, in[r] + rank * bytes, bytes);
+    break;
+  case SIM_COLL_SEND:
+  case SIM_COLL_RECV: memcpy(out, in[0], bytes); break;
+  case SIM_COLL_OPS: break;
+  }
+}
+
 int sim_coll_move(sim_clique_t *c, sim_part_t *const *parts) {
   uint32_t n = c->size;
   const sim_part_t *p = parts[0];
@@ -85,8 +109,8 @@ int sim_coll_move(sim_clique_t *c, sim_part_t *const *parts) {
   bool ok = true;
   for (uint32_t r = 0; ok && r < n; r++) {
     uint64_t out = sim_part_send_bytes(parts[r], r, n);
-    if (out) in[r] = source(parts[r]->send, out, r);
-    ok = (!out || in[r]) && read_scalar(parts[r]);
+    if (out) in[r] = sim_coll_source(parts[r]->send, out, r);
+    ok = (!out || in[r]) && sim_coll_read_scalar(parts[r]);
   }
   if (!ok) return RCUDA_ILLEGAL_ADDRESS;
   uint8_t *tmp = malloc(n * bytes);
@@ -97,29 +121,29 @@ int sim_coll_move(sim_clique_t *c, sim_part_t *const *parts) {
     fold_share(tmp, in, parts, n, 0, true);
     for (uint32_t r = 0; ok && r < n; r++)
       if (p->op == SIM_COLL_ALL_REDUCE || r == p->peer)
-        ok = deliver(parts[r]->recv, tmp, bytes);
+        ok = sim_coll_deliver(parts[r]->recv, tmp, bytes);
     break;
   case SIM_COLL_REDUCE_SCATTER:
     for (uint32_t r = 0; r < n; r++)
       fold_share(tmp + r * bytes, in, parts, n, r, false);
     for (uint32_t r = 0; ok && r < n; r++)
-      ok = deliver(parts[r]->recv, tmp + r * bytes, bytes);
+      ok = sim_coll_deliver(parts[r]->recv, tmp + r * bytes, bytes);
     break;
   case SIM_COLL_ALL_GATHER:
     for (uint32_t r = 0; r < n; r++) memcpy(tmp + r * bytes, in[r], bytes);
     for (uint32_t r = 0; ok && r < n; r++)
-      ok = deliver(parts[r]->recv, tmp, n * bytes);
+      ok = sim_coll_deliver(parts[r]->recv, tmp, n * bytes);
     break;
   case SIM_COLL_BROADCAST:
     memcpy(tmp, in[p->peer], bytes);
     for (uint32_t r = 0; ok && r < n; r++)
-      ok = deliver(parts[r]->recv, tmp, bytes);
+      ok = sim_coll_deliver(parts[r]->recv, tmp, bytes);
     break;
   case SIM_COLL_ALL_TO_ALL: /* never in place */
     for (uint32_t r = 0; ok && r < n; r++) {
       for (uint32_t k = 0; k < n; k++)
         memcpy(tmp + k * bytes, in[k] + r * bytes, bytes);
-      ok = deliver(parts[r]->recv, tmp, n * bytes);
+      ok = sim_coll_deliver(parts[r]->recv, tmp, n * bytes);
     }
     break;
   case SIM_COLL_SEND:
@@ -136,11 +160,11 @@ int sim_coll_transfer(sim_clique_t *c, const sim_coll_t *from,
   uint64_t bytes = send->count * sim_dtype_bytes(send->dtype);
   (void)c, (void)to;
   if (!bytes) return 0;
-  const uint8_t *p = source(send->send, bytes, from->rank);
+  const uint8_t *p = sim_coll_source(send->send, bytes, from->rank);
   uint8_t *tmp = p ? malloc(bytes) : NULL;
   if (p && !tmp) return RCUDA_OUT_OF_MEMORY;
   if (p) memcpy(tmp, p, bytes); /* a rank may send to itself */
-  bool ok = p && deliver(recv->recv, tmp, bytes);
+  bool ok = p && sim_coll_deliver(recv->recv, tmp, bytes);
   free(tmp);
   return ok ? 0 : RCUDA_ILLEGAL_ADDRESS;
 }

@@ -1,12 +1,16 @@
 /* Exported nccl* functions: communicators, from the unique id to the end, and
    what belongs to one: registered buffers, made operators, errors.
 
-   Ranks are host threads of one process, or one thread with a group. A call
-   that needs the other ranks joins their clique first and then waits, outside
-   a group at once, inside one at its end. */
+   Ranks are host threads of one process, one thread with a group, or processes.
+   A call that needs the other ranks joins their clique first and then waits,
+   outside a group at once, inside one at its end. Whoever waits looks for
+   ranks of other processes too (sim_remote.c). */
+#define _GNU_SOURCE 1 /* getrandom */
+
 #include "runtime/simgpu/sim_comm.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
 
 #define ID_MAGIC "tdsl simulated collectives"
 
@@ -24,10 +28,14 @@ SIM_EXPORT int ncclGetUniqueId(coll_nccl_id_t *out) {
   if (code) return code;
   if (!out) return sim_leave(COLL_NCCL_INVALID_ARGUMENT);
   memset(out, 0, sizeof *out);
+  uint64_t random[2] = {0}; /* no other process, before or after, has it */
+  if (getrandom(random, sizeof random, 0) != sizeof random)
+    return sim_leave(COLL_NCCL_SYSTEM_ERROR);
   td_buf_t buf;
   td_buf_init_fixed(&buf, out->bytes, sizeof out->bytes);
-  td_buf_printf(&buf, ID_MAGIC " %llu",
-                (unsigned long long)++sim_state()->unique_ids);
+  td_buf_printf(&buf, ID_MAGIC " %llu %llx %llx",
+                (unsigned long long)++sim_state()->unique_ids,
+                (unsigned long long)random[0], (unsigned long long)random[1]);
   return sim_leave(0);
 }
 
@@ -72,8 +80,8 @@ int sim_comm_fail(sim_comm_t *comm, int code, const char *format, ...) {
   return code;
 }
 
-static bool is_complete(const sim_clique_t *c) {
-  return c->arrived == c->size;
+bool sim_clique_is_complete(const sim_clique_t *c) {
+  return c->arrived == c->size || c->is_shared;
 }
 
 int sim_enter_comm(const char *name, const void *handle, sim_comm_t **out) {
@@ -92,6 +100,7 @@ int sim_enter_comm(const char *name, const void *handle, sim_comm_t **out) {
 /* -- cliques -- */
 
 static void free_clique(sim_clique_t *c) {
+  sim_shm_close(c->shm);
   free(c->comms);
   free(c->devices);
   free(c->is_gone);
@@ -135,7 +144,7 @@ static sim_clique_t *new_clique(uint32_t size, const coll_nccl_id_t *id) {
 static sim_clique_t *find_clique(const coll_nccl_id_t *id) {
   const sim_state_t *s = sim_state();
   for (uint32_t i = 0; i < s->clique_count; i++)
-    if (!is_complete(s->cliques[i]) &&
+    if (!sim_clique_is_complete(s->cliques[i]) &&
         memcmp(s->cliques[i]->id, id->bytes, sizeof id->bytes) == 0)
       return s->cliques[i];
   return NULL;
@@ -181,7 +190,7 @@ static sim_comm_t *join(sim_clique_t *c, uint32_t rank, sim_ctx_t *ctx) {
   c->comms[rank] = comm->handle;
   c->devices[rank] = ctx->device;
   c->arrived++;
-  if (is_complete(c) && sim_state()->queue.has_cond)
+  if (sim_clique_is_complete(c) && sim_state()->queue.has_cond)
     pthread_cond_broadcast(&sim_state()->queue.idle);
   return comm;
 }
@@ -198,17 +207,24 @@ static void name_missing(td_buf_t *buf, const bool *is_here,
 }
 
 int sim_comm_await(uint64_t handle) {
-  uint64_t end = sim_now_ms() + sim_state()->options.deadline;
+  uint64_t end = sim_now_ms() + sim_state()->options.deadline, now;
   for (;;) {
     sim_comm_t *comm = sim_handle_number(SIM_TYPE_COMM, handle);
     if (!comm) return COLL_NCCL_REMOTE_ERROR; /* ended meanwhile */
     sim_clique_t *c = comm->clique;
-    if (is_complete(c)) return 0;
-    if (sim_sleep_until(end)) continue;
+    if (sim_clique_is_complete(c)) return 0;
+    int code = sim_remote_join(c);
+    if (code) return comm->async = code;
+    if (sim_clique_is_complete(c)) return 0;
+    now = sim_now_ms();
+    if (now < end) {
+      sim_sleep_until(now + 2 < end ? now + 2 : end);
+      continue;
+    }
     char names[120];
     td_buf_t buf;
     td_buf_init_fixed(&buf, names, sizeof names);
-    name_missing(&buf, NULL, c->comms, c->size);
+    sim_remote_name_missing(c, &buf);
     sim_coll_finding(SIM_CHECK_COLL_DEADLOCK, "ncclCommInitRank",
                      "communicator %u: rank %u waited %llu ms for rank %s",
                      c->number, comm->rank,
@@ -222,34 +238,42 @@ int sim_comm_await(uint64_t handle) {
 
 /* -- creation -- */
 
-static int begin_rank(coll_nccl_comm_t **out, int n, const coll_nccl_id_t *id,
-                      int rank, sim_comm_t **made) {
-  sim_ctx_t *ctx = sim_current();
+int sim_comm_begin(coll_nccl_comm_t **out, uint32_t n,
+                   const coll_nccl_id_t *id, uint32_t rank, sim_ctx_t *ctx) {
   if (!ctx || ctx->sticky)
     return sim_comm_fail(NULL, COLL_NCCL_CUDA_ERROR, "no usable context");
-  if (!out || n < 1 || n > SIM_MAX_DEVICES || rank < 0 || rank >= n)
-    return sim_comm_fail(NULL, COLL_NCCL_INVALID_ARGUMENT,
-                         "rank %d of %d", rank, n);
   sim_clique_t *c = find_clique(id);
-  if (!c) c = new_clique((uint32_t)n, id);
+  if (!c) c = new_clique(n, id);
   if (!c) return COLL_NCCL_SYSTEM_ERROR;
-  if (c->size != (uint32_t)n || c->comms[rank]) {
+  if (c->size != n || c->comms[rank]) {
     sim_coll_finding(SIM_CHECK_COLL_MISMATCH, "ncclCommInitRank",
-                     c->size != (uint32_t)n
-                         ? "rank %d says %d ranks, others %u"
-                         : "rank %d of %d is there twice; communicator %u",
-                     rank, n, c->size != (uint32_t)n ? c->size : c->number);
+                     c->size != n
+                         ? "rank %u says %u ranks, others %u"
+                         : "rank %u of %u is there twice; communicator %u",
+                     rank, n, c->size != n ? c->size : c->number);
     return COLL_NCCL_INVALID_USAGE;
   }
   for (uint32_t i = 0; i < c->size; i++)
     if (c->comms[i] && c->devices[i] == ctx->device)
       return sim_comm_fail(NULL, COLL_NCCL_INVALID_USAGE,
-                           "ranks %u and %d use device %u", i, rank,
+                           "ranks %u and %u use device %u", i, rank,
                            ctx->device);
-  *made = join(c, (uint32_t)rank, ctx);
-  if (!*made) return COLL_NCCL_SYSTEM_ERROR;
-  *out = (coll_nccl_comm_t *)(uintptr_t)(*made)->handle;
+  const sim_comm_t *made = join(c, rank, ctx);
+  if (!made) return COLL_NCCL_SYSTEM_ERROR;
+  *out = (coll_nccl_comm_t *)(uintptr_t)made->handle;
+  if (c->shm && c->arrived == c->size) sim_remote_drop(c);
   return 0;
+}
+
+static int begin_rank(coll_nccl_comm_t **out, int n, const coll_nccl_id_t *id,
+                      int rank, sim_comm_t **made) {
+  if (!out || n < 1 || n > SIM_MAX_DEVICES || rank < 0 || rank >= n)
+    return sim_comm_fail(NULL, COLL_NCCL_INVALID_ARGUMENT,
+                         "rank %d of %d", rank, n);
+  int code = sim_comm_begin(out, (uint32_t)n, id, (uint32_t)rank,
+                            sim_current());
+  if (!code) *made = sim_comm_of(*out);
+  return code;
 }
 
 /* Waits now, or leaves that to the group's end. */
@@ -257,7 +281,7 @@ static int settle(sim_comm_t *comm) {
   sim_group_t *g = sim_group();
   if (!g) return COLL_NCCL_SYSTEM_ERROR;
   if (!comm->is_blocking)
-    return is_complete(comm->clique) ? 0 : COLL_NCCL_IN_PROGRESS;
+    return sim_clique_is_complete(comm->clique) ? 0 : COLL_NCCL_IN_PROGRESS;
   if (!g->depth) return sim_comm_await(comm->handle);
   if (g->made_count == g->made_capacity) {
     uint32_t capacity = g->made_capacity ? g->made_capacity * 2 : 8;
@@ -379,12 +403,47 @@ static int divide(sim_clique_t *parent) {
   return 0;
 }
 
+/* A split with ranks in other processes, for all ranks of this one that have
+   called it, and then the children: 0, IN_PROGRESS after a pause, or why
+   not. */
+static int await_remote_split(sim_clique_t *c, uint64_t end) {
+  uint64_t now = sim_now_ms();
+  int code = 0;
+  for (uint32_t r = 0; !code && r < c->size; r++) {
+    sim_comm_t *comm = sim_handle_number(SIM_TYPE_COMM, c->comms[r]);
+    if (!comm || !comm->is_split_open) continue;
+    code = sim_remote_split(comm);
+    if (code == COLL_NCCL_IN_PROGRESS && now < end) {
+      sim_sleep_until(now + 2);
+      return code;
+    }
+    if (code == COLL_NCCL_IN_PROGRESS) code = COLL_NCCL_REMOTE_ERROR;
+    if (code) comm->async = code;
+  }
+  if (code == COLL_NCCL_REMOTE_ERROR)
+    sim_coll_finding(SIM_CHECK_COLL_DEADLOCK, "ncclCommSplit",
+                     "communicator %u: some ranks split it and others did "
+                     "not",
+                     c->number);
+  for (uint32_t r = 0; !code && r < c->size; r++) {
+    if (c->split.comms[r]) code = sim_comm_await(c->split.comms[r]);
+    c->split.comms[r] = 0;
+  }
+  return code;
+}
+
 int sim_split_await(uint64_t handle) {
   uint64_t end = sim_now_ms() + sim_state()->options.deadline;
   for (;;) {
     sim_comm_t *comm = sim_handle_number(SIM_TYPE_COMM, handle);
     if (!comm) return COLL_NCCL_REMOTE_ERROR;
-    if (!comm->is_split_open) return 0;
+    if (!comm->is_split_open && !comm->clique->split.comms[comm->rank])
+      return 0;
+    if (comm->clique->is_shared) {
+      int code = await_remote_split(comm->clique, end);
+      if (code != COLL_NCCL_IN_PROGRESS) return code;
+      continue;
+    }
     const sim_split_t *s = &comm->clique->split;
     bool is_hopeless = false;
     for (uint32_t i = 0; i < comm->clique->size; i++)
@@ -417,7 +476,8 @@ SIM_EXPORT int ncclCommSplit(coll_nccl_comm_t *handle, int color, int key,
   sim_group_t *g = sim_group();
   if (!out || (color < 0 && color != COLL_NCCL_NO_COLOR) || !g)
     return sim_leave(COLL_NCCL_INVALID_ARGUMENT);
-  if (comm->is_finalized || !is_complete(c) || s->is_here[comm->rank])
+  if (comm->is_finalized || !sim_clique_is_complete(c) ||
+      s->is_here[comm->rank])
     return sim_leave(COLL_NCCL_INVALID_USAGE);
   *out = NULL;
   s->colors[comm->rank] = color;
@@ -425,7 +485,10 @@ SIM_EXPORT int ncclCommSplit(coll_nccl_comm_t *handle, int color, int key,
   s->out[comm->rank] = out;
   s->is_here[comm->rank] = true;
   comm->is_split_open = true;
-  if (++s->arrived == c->size) {
+  comm->splits++;
+  if (c->is_shared)
+    sim_shm_split(c->shm, comm->rank, comm->splits, color, key);
+  else if (++s->arrived == c->size) {
     code = divide(c);
     if (sim_state()->queue.has_cond)
       pthread_cond_broadcast(&sim_state()->queue.idle);
@@ -459,6 +522,7 @@ static void leave(sim_comm_t *comm) {
     sim_state()->queue.collectives--;
     sim_coll_free(coll);
   }
+  if (c->shm) sim_remote_leave(c, comm->rank);
   free_comm(comm);
   if (sim_state()->queue.has_cond)
     pthread_cond_broadcast(&sim_state()->queue.idle);
@@ -511,14 +575,26 @@ SIM_EXPORT int ncclCommAbort(coll_nccl_comm_t *handle) {
 
 /* -- questions -- */
 
+/* What a rank that does not block waits for may have come. */
+static void look_around(sim_comm_t *comm) {
+  if (comm->async) return;
+  if (!sim_clique_is_complete(comm->clique))
+    comm->async = sim_remote_join(comm->clique);
+  else if (comm->is_split_open && comm->clique->is_shared) {
+    int code = sim_remote_split(comm);
+    if (code != COLL_NCCL_IN_PROGRESS) comm->async = code;
+  }
+}
+
 SIM_EXPORT int ncclCommGetAsyncError(coll_nccl_comm_t *handle, int *out) {
   SIM_ARGS(handle, out);
   int code = sim_enter("ncclCommGetAsyncError", false);
   if (code) return code;
-  const sim_comm_t *comm = sim_comm_of(handle);
+  sim_comm_t *comm = sim_comm_of(handle);
   if (!comm || !out) return sim_leave(COLL_NCCL_INVALID_ARGUMENT);
+  look_around(comm);
   *out = comm->async                                          ? comm->async
-         : is_complete(comm->clique) && !comm->is_split_open
+         : sim_clique_is_complete(comm->clique) && !comm->is_split_open
              ? 0
              : COLL_NCCL_IN_PROGRESS;
   return sim_leave(0);
@@ -549,3 +625,19 @@ SIM_EXPORT int ncclCommCuDevice(const coll_nccl_comm_t *handle, int *out) {
   SIM_ARGS(handle, out);
   return ask("ncclCommCuDevice", handle, out, 'd');
 }
+
+SIM_NCCL_ALIAS(GetVersion)
+SIM_NCCL_ALIAS(GetUniqueId)
+SIM_NCCL_ALIAS(GetErrorString)
+SIM_NCCL_ALIAS(GetLastError)
+SIM_NCCL_ALIAS(CommInitRank)
+SIM_NCCL_ALIAS(CommInitRankConfig)
+SIM_NCCL_ALIAS(CommInitAll)
+SIM_NCCL_ALIAS(CommSplit)
+SIM_NCCL_ALIAS(CommFinalize)
+SIM_NCCL_ALIAS(CommDestroy)
+SIM_NCCL_ALIAS(CommAbort)
+SIM_NCCL_ALIAS(CommGetAsyncError)
+SIM_NCCL_ALIAS(CommCount)
+SIM_NCCL_ALIAS(CommUserRank)
+SIM_NCCL_ALIAS(CommCuDevice)

@@ -1,4 +1,5 @@
-/* Communicators of the collective library, over the devices of one process.
+/* Communicators of the collective library, over the devices of one process or
+   of several.
 
    A clique is a communicator as all its ranks see it, a comm is one rank's
    handle on it. A rank's call becomes a part; the parts of one communicator in
@@ -11,6 +12,7 @@
 
 #include "runtime/coll/nccl_types.h"
 #include "runtime/simgpu/sim_cuda.h"
+#include "runtime/simgpu/sim_shm.h"
 
 typedef enum sim_coll_op_t {
   SIM_COLL_ALL_REDUCE,
@@ -40,6 +42,10 @@ typedef struct sim_part_t {
   uint64_t send, recv;
   uint64_t number; /* among what it can meet, from 0 */
   bool is_done;
+  /* of communicators over several processes (sim_remote.c): */
+  uint64_t entry;    /* in shared memory; 0: not yet */
+  bool is_entered;   /* its bytes are there */
+  uint64_t compared; /* a bit a rank */
 } sim_part_t;
 
 typedef struct sim_coll_t {
@@ -66,6 +72,7 @@ typedef struct sim_comm_t {
   int async; /* coll_nccl_result_t */
   bool is_blocking, is_finalized;
   bool is_split_open; /* a split of it waits for other ranks */
+  uint64_t splits;    /* so far */
   uint32_t registered; /* buffers */
   uint64_t collectives, *sent, *received; /* so far; by peer */
   bool has_group;   /* calls of an open group, of this thread: */
@@ -94,6 +101,8 @@ typedef struct sim_clique_t {
   sim_coll_t **queued; /* in order of queueing */
   uint32_t queued_count, queued_capacity;
   sim_split_t split;
+  sim_shm_t *shm; /* where ranks of other processes are, or are waited for */
+  bool is_shared; /* some are */
 } sim_clique_t;
 
 /* One of an open group, or alone. */
@@ -114,7 +123,11 @@ typedef struct sim_group_t {
   uint64_t split_of; /* handle of the last one's parent */
 } sim_group_t;
 
-/* -- exported, under the vendor's names -- */
+/* -- exported, under the vendor's names, each twice: with the letter p for
+   those who put a function of their own before it -- */
+#define SIM_NCCL_ALIAS(name)                                                  \
+  extern __typeof__(nccl##name) pnccl##name                                   \
+      __attribute__((alias("nccl" #name), visibility("default")));
 int ncclGetVersion(int *out);
 int ncclGetUniqueId(coll_nccl_id_t *out);
 const char *ncclGetErrorString(int code);
@@ -172,6 +185,9 @@ int sim_enter_comm(const char *name, const void *handle, sim_comm_t **out);
 /* The result, remembered as the communicator's newest error. */
 int sim_comm_fail(sim_comm_t *comm, int code, const char *format, ...)
     TD_PRINTF(3, 4);
+/* One more rank of the id's communicator, in the context. */
+int sim_comm_begin(coll_nccl_comm_t **out, uint32_t size,
+                   const coll_nccl_id_t *id, uint32_t rank, sim_ctx_t *ctx);
 /* Waits until all ranks of it are there. */
 int sim_comm_await(uint64_t handle);
 int sim_split_await(uint64_t parent);
@@ -217,5 +233,66 @@ uint64_t sim_now_ms(void);
 /* Sleeps until something changes or the time comes; false after it. */
 bool sim_sleep_until(uint64_t ms);
 void sim_coll_unqueue(sim_coll_t *coll);
+/* All ranks are there. */
+bool sim_clique_is_complete(const sim_clique_t *clique);
+
+/* -- what sim_coll.c and sim_remote.c share -- */
+static inline bool sim_part_is_pair(const sim_part_t *p) {
+  return p->op == SIM_COLL_SEND || p->op == SIM_COLL_RECV;
+}
+/* The ranks that the part meets, beside its own: [*first, *end). */
+void sim_coll_meets(const sim_coll_t *coll, const sim_part_t *part,
+                    uint32_t *first, uint32_t *end);
+/* The queued part of a rank of this process that meets the given one; NULL if
+   it has not come. *owner: its operation. */
+sim_part_t *sim_coll_partner(const sim_coll_t *coll, const sim_part_t *part,
+                             uint32_t rank, sim_coll_t **owner);
+/* False, with a finding, if the part of a rank that it meets says something
+   else. */
+bool sim_coll_agrees(const sim_coll_t *coll, const sim_part_t *part,
+                     uint32_t rank, const sim_part_t *other,
+                     bool is_captured);
+/* Collectives of one operation go in order. */
+bool sim_coll_is_next(const sim_coll_t *coll, const sim_part_t *part);
+void sim_coll_part_done(sim_coll_t *coll, sim_part_t *part);
+/* The head of a lane, if it is a collective before the clock (NULL: any). */
+sim_coll_t *sim_coll_head(uint32_t lane, const sim_clock_t *clock);
+/* Bytes at an address that the rank sends; NULL with a finding. */
+const uint8_t *sim_coll_source(uint64_t address, uint64_t bytes,
+                               uint32_t rank);
+bool sim_coll_deliver(uint64_t address, const uint8_t *from, uint64_t bytes);
+bool sim_coll_read_scalar(sim_part_t *part);
+/* What the rank receives from the parts of all ranks and their bytes. */
+void sim_coll_result(uint8_t *out, const uint8_t *const *in,
+                     sim_part_t *const *parts, uint32_t ranks,
+                     uint32_t rank);
+
+/* -- ranks in other processes (sim_remote.c) -- */
+/* The clique has no rank of its own missing but of others: looks for them.
+   0, or why not. */
+int sim_remote_join(sim_clique_t *clique);
+/* A rank of this process ends. */
+void sim_remote_leave(sim_clique_t *clique, uint32_t rank);
+void sim_remote_drop(sim_clique_t *clique);
+/* The operation was queued: tells the others. */
+void sim_remote_queued(sim_coll_t *coll);
+/* Goes on with an operation at the head of its lane: true if it could. */
+bool sim_remote_run(sim_coll_t *coll);
+/* Looks whether others have found a fault, and says what is held back. */
+void sim_remote_poll(sim_clique_t *clique);
+/* The first unfinished part that lacks a rank; gone: one that has ended. */
+const sim_part_t *sim_remote_lacks(const sim_coll_t *coll, bool gone,
+                                   uint32_t *rank);
+/* Reports a circle through the operation, and ends what is in it. */
+bool sim_remote_circle(sim_coll_t *coll);
+/* All queues of the communicator, as text. */
+void sim_remote_queues(const sim_clique_t *clique, td_buf_t *buf);
+void sim_remote_name_missing(const sim_clique_t *clique, td_buf_t *buf);
+/* A rank elsewhere has come to what the operation waits behind others for. */
+bool sim_remote_is_wanted(const sim_coll_t *coll);
+/* Begins the thread that serves such ranks, if it is not there. */
+void sim_remote_start(void);
+/* The calling rank's split: 0 when done, IN_PROGRESS, or why not. */
+int sim_remote_split(sim_comm_t *comm);
 
 #endif

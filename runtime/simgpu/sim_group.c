@@ -124,7 +124,7 @@ static int judge(const char *name, sim_comm_t *comm, const sim_part_t *p,
                  bool folds, int op, const void *stream, sim_fold_t *fold) {
   sim_stream_t *s;
   uint32_t size = comm->clique->size;
-  if (comm->clique->arrived < size)
+  if (!sim_clique_is_complete(comm->clique))
     return sim_comm_fail(comm, COLL_NCCL_INVALID_ARGUMENT,
                          "%s before the communicator is ready", name);
   if (comm->is_finalized)
@@ -458,3 +458,16 @@ SIM_EXPORT int ncclGroupSimulateEnd(coll_nccl_sim_t *info) {
   if (is_last) empty(g);
   return sim_leave(code);
 }
+
+SIM_NCCL_ALIAS(AllReduce)
+SIM_NCCL_ALIAS(ReduceScatter)
+SIM_NCCL_ALIAS(AllGather)
+SIM_NCCL_ALIAS(Broadcast)
+SIM_NCCL_ALIAS(Bcast)
+SIM_NCCL_ALIAS(Reduce)
+SIM_NCCL_ALIAS(AlltoAll)
+SIM_NCCL_ALIAS(Send)
+SIM_NCCL_ALIAS(Recv)
+SIM_NCCL_ALIAS(GroupStart)
+SIM_NCCL_ALIAS(GroupEnd)
+SIM_NCCL_ALIAS(GroupSimulateEnd)

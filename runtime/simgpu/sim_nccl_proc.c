@@ -15,13 +15,21 @@ static int missing(const char *name) {
 }
 
 #define SIM_NCCL_MISSING(name)                                                \
-  SIM_EXPORT int name(void);                                                  \
-  SIM_EXPORT int name(void) { return missing(#name); }
+  SIM_EXPORT int nccl##name(void);                                            \
+  SIM_EXPORT int nccl##name(void) { return missing("nccl" #name); }           \
+  SIM_NCCL_ALIAS(name)
 
-SIM_NCCL_MISSING(ncclCommRevoke)
-SIM_NCCL_MISSING(ncclCommShrink)
-SIM_NCCL_MISSING(ncclCommInitRankScalable)
-SIM_NCCL_MISSING(ncclCommWindowRegister)
-SIM_NCCL_MISSING(ncclCommWindowDeregister)
-SIM_NCCL_MISSING(ncclGather)
-SIM_NCCL_MISSING(ncclScatter)
+SIM_NCCL_MISSING(CommRevoke)
+SIM_NCCL_MISSING(CommShrink)
+SIM_NCCL_MISSING(CommInitRankScalable)
+SIM_NCCL_MISSING(CommWindowRegister)
+SIM_NCCL_MISSING(CommWindowDeregister)
+SIM_NCCL_MISSING(Gather)
+SIM_NCCL_MISSING(Scatter)
+
+/* Kept by the vendor for old programs; it does nothing there either. */
+SIM_EXPORT void ncclResetDebugInit(void);
+SIM_EXPORT void ncclResetDebugInit(void) {
+  if (!sim_enter("ncclResetDebugInit", false)) sim_leave(0);
+}
+SIM_NCCL_ALIAS(ResetDebugInit)

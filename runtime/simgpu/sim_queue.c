@@ -382,6 +382,19 @@ bool sim_queue_try(const sim_clock_t *clock) {
   return wait_for(clock, false);
 }
 
+void sim_queue_push(const sim_clock_t *clock) {
+  const sim_queue_t *q = queue();
+  sim_clock_t target = {0}, wide = {0}; /* its owner may go meanwhile */
+  bool ok = !q->is_running && sim_clock_join(&target, clock) &&
+            sim_clock_join(&wide, clock);
+  while (ok) {
+    run_until(&wide);
+    ok = !sim_queue_is_done(&target) && sim_coll_widen(&wide);
+  }
+  sim_clock_free(&target);
+  sim_clock_free(&wide);
+}
+
 void sim_queue_wait_ctx(uint64_t ctx) {
   sim_queue_t *q = queue();
   sim_clock_t all = {0};

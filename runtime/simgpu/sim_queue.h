@@ -228,6 +228,8 @@ void sim_queue_wait(const sim_clock_t *clock);
 /* The same without waiting for other host threads: false if some rank of a
    collective has not come yet. */
 bool sim_queue_try(const sim_clock_t *clock);
+/* Runs what is missing as far as that goes now. The host has not waited. */
+void sim_queue_push(const sim_clock_t *clock);
 /* Everything before the head of its lane has run. */
 bool sim_queue_is_ready(const sim_queued_t *item);
 /* A collective at the head of its lane is done. */

@@ -129,3 +129,10 @@ SIM_EXPORT int ncclCommDeregister(const coll_nccl_comm_t *handle,
   comm->registered--;
   return sim_leave(0);
 }
+
+SIM_NCCL_ALIAS(RedOpCreatePreMulSum)
+SIM_NCCL_ALIAS(RedOpDestroy)
+SIM_NCCL_ALIAS(MemAlloc)
+SIM_NCCL_ALIAS(MemFree)
+SIM_NCCL_ALIAS(CommRegister)
+SIM_NCCL_ALIAS(CommDeregister)

@@ -234,6 +234,9 @@ typedef struct sim_state_t {
   uint64_t coll_links[SIM_MAX_DEVICES][SIM_MAX_DEVICES]; /* bytes */
   char (*coll_records)[512]; /* lines of JSON */
   size_t coll_record_count, coll_record_capacity;
+  pthread_t remote; /* looks for ranks elsewhere; see sim_remote_thread.c */
+  bool has_remote, is_remote_over;
+  int remote_stop; /* read atomically */
   struct sim_meeting_t *meetings; /* orders of communicators */
   uint32_t meeting_count;
   sim_reserved_t *reserved; /* address ranges */
@@ -453,6 +456,8 @@ bool sim_coll_widen(sim_clock_t *target);
    come, with a finding; else waits for other threads, if it may. */
 sim_blocked_t sim_coll_blocked(const sim_clock_t *target, bool may_wait);
 void sim_comms_free(sim_state_t *state);
+/* Ends the thread that serves ranks of other processes; without the lock. */
+void sim_remote_stop(void);
 void sim_coll_json(td_buf_t *buf);
 void sim_coll_reset(void);
 

@@ -44,6 +44,7 @@ static void drop_queue(sim_queue_t *q) {
 
 __attribute__((destructor)) static void sim_unload(void) {
   sim_state_t *s = sim_state();
+  sim_remote_stop();
   /* another thread inside a call keeps what it uses */
   if (pthread_mutex_trylock(&s->mutex)) return;
   if (s->queue.is_running) {

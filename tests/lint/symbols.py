@@ -69,7 +69,7 @@ def main():
         exported = {row[-1].split("@")[0]
                     for row in nm("-D", "--defined-only", driver)}
         for symbol in sorted(s for s in exported if not FOREIGN.match(s)):
-            if not re.match(r"cu[A-Z]|nccl[A-Z]|simgpu_", symbol):
+            if not re.match(r"cu[A-Z]|p?nccl[A-Z]|simgpu_", symbol):
                 report.add("simgpu", symbol + " is exported")
         if len(exported) < 600:
             report.add("simgpu", "only %d names" % len(exported))

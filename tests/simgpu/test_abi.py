@@ -387,8 +387,8 @@ def nccl():
                                  "offsetof(%s, %s)" % (theirs, other),
                                  ours + "." + mine)
     good = check("collectives", trouble + compiles(body))
-    real = set(re.findall(r"\b(nccl[A-Z]\w*)\(", vendor))
-    real -= {"ncclResetDebugInit"}
+    real = set(re.findall(r"\b(p?nccl[A-Z]\w*)\(", vendor))
+    real |= {"p" + name for name in real if name[0] == "n"}
     out = subprocess.run(["nm", "-D", "--defined-only",
                           os.path.join(BUILD, "libtdsl_simgpu.so")],
                          capture_output=True, text=True, check=True).stdout
