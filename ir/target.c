@@ -17,12 +17,12 @@ enum {
 #define RATES(id, ...)
 #define RATES_OF(id) STREAM_##id, FLOPS_##id, SPECIAL_##id, LAUNCH_##id
 static const ir_target_t rows[] = {
-#define CPU(id, name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, \
-            nc, kc)                                                           \
-  {name, cpu, features, lanes, registers, fma, f16c, mr, nr, mc, nc, kc, 0, \
-   0, 0, 0, 0, 0, false, RATES_OF(id)},
+#define CPU(id, name, cpu, features, lanes, registers, fma, f16c, avx512, mr, \
+            nr, mc, nc, kc)                                                   \
+  {name, cpu, features, lanes, registers, fma, f16c, avx512, mr, nr, mc, nc,  \
+   kc, 0, 0, 0, 0, 0, 0, false, RATES_OF(id)},
 #define GPU(id, name, sm, warp, shared, sms, most, params, async)             \
-  {name, "",   "",     warp, 255,  1,      1, 0, 0, 0, 0, 0,                   \
+  {name, "",   "",     warp, 255,  1,      1, 0, 0, 0, 0, 0, 0,                \
    sm,   warp, shared, sms,  most, params, async, RATES_OF(id)},
 #include "ir/target.def"
 };

@@ -13,7 +13,7 @@ typedef struct ir_target {
   const char *llvm_cpu;  /* -mcpu of the emitter */
   const char *features;
   uint32_t lanes, registers;
-  bool has_fma, has_f16c;
+  bool has_fma, has_f16c, has_avx512;
   uint32_t mr, nr, mc, nc, kc;
   uint32_t sm;           /* GPU: ten times the compute capability; CPU: 0 */
   uint32_t warp;         /* GPU: lanes of a warp; CPU: 0 */

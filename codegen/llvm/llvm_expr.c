@@ -466,6 +466,10 @@ static LLVMValueRef emit(cgl_t *g, const kir_expr_t *e) {
         a[i] = cgl_expr(g, e->args[i]);
         any |= cgl_is_vector(a[i]);
       }
+      if (e->op == KIR_X_DIV && any) {
+        LLVMValueRef quotient = cgl_divide_by_one(g, a[0], a[1]);
+        if (quotient != NULL) return quotient;
+      }
       if (any) {
         for (uint32_t i = 0; i < e->arg_count; i++) a[i] = cgl_widen(g, a[i]);
       }
@@ -592,6 +596,9 @@ LLVMValueRef cgl_max(cgl_t *g, LLVMValueRef a, LLVMValueRef b, bool is_min) {
   LLVMBuilderRef at = g->builder;
   LLVMTypeRef scalar = cgl_is_vector(a) ? LLVMGetElementType(LLVMTypeOf(a))
                                         : LLVMTypeOf(a);
+  if (g->target->has_avx512 && scalar == g->f32 && cgl_is_vector(a)) {
+    return cgl_range_max(g, a, b, is_min);
+  }
   LLVMTypeRef bits = cgl_like(scalar == g->f64 ? g->i64 : g->i32, a);
   LLVMValueRef less = LLVMBuildFCmp(
       at, is_min ? LLVMRealOLT : LLVMRealOGT, a, b, "");

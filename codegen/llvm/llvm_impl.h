@@ -131,6 +131,21 @@ LLVMValueRef cgl_math(cgl_t *g, kir_x_t op, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef cgl_uniform(cgl_t *g, LLVMValueRef seed, LLVMValueRef *counters,
                          uint32_t count);
 
+/* 2^f for |f| <= 1/2, f32. */
+LLVMValueRef cgl_exp2_fraction(cgl_t *g, LLVMValueRef f);
+
+/* ---- llvm_wide.c: f32 where the target has AVX-512, any lanes or none ---- */
+LLVMValueRef cgl_wide_exp(cgl_t *g, LLVMValueRef x);
+LLVMValueRef cgl_wide_exp2(cgl_t *g, LLVMValueRef x);
+LLVMValueRef cgl_wide_erf(cgl_t *g, LLVMValueRef x);
+LLVMValueRef cgl_range_max(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
+                           bool is_min);
+
+/* ---- llvm_divide.c ---- */
+/* Each lane of `a` by the same number `b`, correctly rounded; NULL if a plain
+ * division is as good. */
+LLVMValueRef cgl_divide_by_one(cgl_t *g, LLVMValueRef a, LLVMValueRef b);
+
 /* ---- helpers ---- */
 LLVMValueRef cgl_splat(cgl_t *g, LLVMValueRef scalar, LLVMValueRef like);
 LLVMValueRef cgl_const_f32(cgl_t *g, float v, LLVMValueRef like);

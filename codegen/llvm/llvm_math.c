@@ -4,8 +4,9 @@
  * and cos go through f64 polynomials and round once at the end, so that they
  * are within about half a unit in the last place.  Coefficients are minimax
  * fits (weighted least squares with Lawson's iteration, relative error as
- * noted).  Stated accuracy: ir/tolerance.def.  f64 functions call the helper
- * library lane by lane.
+ * noted).  Stated accuracy: ir/tolerance.def.  With AVX-512 exp and exp2
+ * are made by other instructions, with equal bits, and erf by a table
+ * (llvm_wide.c).  f64 functions call the helper library lane by lane.
  *
  * Special cases: language.md 7.  A subnormal result may be 0. */
 #include "codegen/llvm/llvm_impl.h"
@@ -193,6 +194,10 @@ static const double exp2_f32[] = {1.0,           0.693147206,   0.240226469,
                                   0.0555032878,  0.00961848899, 0.00133999311,
                                   0.00015345802};
 
+LLVMValueRef cgl_exp2_fraction(cgl_t *g, LLVMValueRef f) {
+  return polynomial(g, exp2_f32, 7, f);
+}
+
 /* 2^(n + f): adds n to the exponent of 2^f; z holds n in its low bits.  0
  * where x is below lo: chosen between integers, which is one instruction with
  * the addition where additions have masks. */
@@ -221,6 +226,7 @@ static LLVMValueRef exp2_core(cgl_t *g, LLVMValueRef t);
 /* Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low
  * bits; the rest f is exact up to the second constant of log2 e. */
 static LLVMValueRef exp_f32(cgl_t *g, LLVMValueRef x) {
+  if (g->target->has_avx512) return cgl_wide_exp(g, x);
   if (!g->target->has_fma) { /* the rest would not be exact */
     LLVMValueRef wide = to_f64(g, x);
     LLVMValueRef t = fmul(g, wide, constant(g, 1.4426950408889634, wide));
@@ -234,15 +240,16 @@ static LLVMValueRef exp_f32(cgl_t *g, LLVMValueRef x) {
   LLVMValueRef minus_n = LLVMBuildFNeg(g->builder, n, "");
   LLVMValueRef f = mad(g, x, constant(g, hi, x), minus_n);
   f = mad(g, x, constant(g, lo, x), f);
-  LLVMValueRef p = polynomial(g, exp2_f32, 7, f);
+  LLVMValueRef p = cgl_exp2_fraction(g, f);
   return exp_end(g, x, scale_by_bits(g, p, z, x, -87.33654), 88.72283);
 }
 
 static LLVMValueRef exp2_of_f32(cgl_t *g, LLVMValueRef x) {
+  if (g->target->has_avx512) return cgl_wide_exp2(g, x);
   LLVMValueRef m = constant(g, 12582912.0, x);
   LLVMValueRef z = fadd(g, x, m);
   LLVMValueRef f = fsub(g, x, fsub(g, z, m));
-  LLVMValueRef p = polynomial(g, exp2_f32, 7, f);
+  LLVMValueRef p = cgl_exp2_fraction(g, f);
   /* up to 127.5 n is 127; above it is 128 and 2^f < 1 keeps it finite */
   return exp_end(g, x, scale_by_bits(g, p, z, x, -126.0), 127.9999962);
 }
@@ -266,6 +273,7 @@ static LLVMValueRef tanh_f32(cgl_t *g, LLVMValueRef x) {
 /* |x| < 1: x + x p(x^2), relative error 3.2e-11 before rounding; else
  * 1 - exp(-x q(x)) with q fitted on 0.95 .. 4.1; beyond, 1. */
 static LLVMValueRef erf_f32(cgl_t *g, LLVMValueRef x) {
+  if (g->target->has_avx512) return cgl_wide_erf(g, x);
   static const double near_zero[] = {
       1.12837917 - 1, -0.376126385,   0.112837827,    -0.0268654458,
       0.00522107486, -0.000848471121, 0.000112705427, -9.68013123e-06};

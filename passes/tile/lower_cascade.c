@@ -175,7 +175,8 @@ void tile_sweep_alloc(sweep_t *s, kir_block_t *block) {
   const ix_poly_t *lanes = ix_const(pool, TILE_LANES);
   const ix_poly_t *width = ix_const(pool, SWEEP_TILE);
   const ix_poly_t *rows = ix_const(pool, s->block_rows);
-  const ix_poly_t *of_group[2] = {ix_const(pool, SWEEP_GROUP), width};
+  const ix_poly_t *of_group[2] = {ix_const(pool, s->in_groups ? s->group : 1),
+                                  width};
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_node_t *n = t->nodes[k];
     const tir_value_t *v = n->outs[0];

@@ -9,9 +9,10 @@
  *   over the last parallel index, with a row of partial sums for each lane
  *                                  sums whose terms lie in columns.
  * A lane range is a full part without a mask and a masked tail. */
-#include "passes/tile/stage_rows.h"
+#include "passes/tile/nest.h"
 
 #include "ir/expr.h"
+#include "passes/tile/stage_rows.h"
 #include "runtime/base/num.h"
 
 /* ---- what a node is ----------------------------------------------------- */
@@ -74,20 +75,7 @@ static strategy_t choose(tile_t *t, const tir_node_t *n, uint32_t prefix) {
 
 /* ---- one node ----------------------------------------------------------- */
 
-typedef struct nest {
-  tir_node_t *node;
-  uint32_t prefix, par;
-  const uint32_t *places; /* dim of the output by index; NULL: in order */
-  kir_expr_t *subs[IX_MAX_RANK]; /* output subscripts so far */
-  kir_buffer_t *acc;
-  int64_t lanes;                      /* of acc */
-  tile_range_t last;                  /* of the last parallel index */
-  /* of nodes of a group that go over a row there are `passes`; this is number
-   * `pass` of them */
-  uint32_t pass, passes;
-} nest_t;
-
-static void set_parallel(tile_t *t, nest_t *s, uint32_t i, kir_expr_t *v) {
+void tile_nest_set(tile_t *t, nest_t *s, uint32_t i, kir_expr_t *v) {
   s->subs[s->places == NULL ? i : s->places[i]] = v;
   tile_set_index(t, s->node->indices[i], v);
 }
@@ -101,7 +89,7 @@ static kir_block_t *serial_loops(tile_t *t, nest_t *s, kir_block_t *block,
     block = tile_loop(t, block, KIR_LOOP_SERIAL, index->name, tile_int(t, 0),
                       tile_dim(t, index->extent), 1, &v);
     if (i < s->par) {
-      set_parallel(t, s, i, v);
+      tile_nest_set(t, s, i, v);
     } else {
       tile_set_index(t, index, v);
     }
@@ -110,8 +98,8 @@ static kir_block_t *serial_loops(tile_t *t, nest_t *s, kir_block_t *block,
 }
 
 /* acc[at] = acc[at] OP body, where the guard holds. */
-static void accumulate(tile_t *t, nest_t *s, kir_block_t *block,
-                       kir_expr_t *const *at, uint32_t at_count) {
+void tile_nest_add(tile_t *t, nest_t *s, kir_block_t *block,
+                   kir_expr_t *const *at, uint32_t at_count) {
   if (s->node->guard != NULL) {
     kir_expr_t *guard = tile_expr(t, s->node->guard);
     block = &tile_push(t, block, tile_if(t, guard))->body;
@@ -130,48 +118,26 @@ static kir_buffer_t *accumulator(tile_t *t, nest_t *s, kir_block_t *block,
                     lanes);
 }
 
-/* The next row of what is read by rows, a part in each pass over this one:
- * while a group computes with a row in a cache, memory has nothing else to
- * do.  Behind the statement for elements base .. base + lanes - 1. */
-static void ask_ahead(tile_t *t, const nest_t *s, kir_block_t *block,
-                      kir_expr_t *base, int64_t lanes) {
-  enum { LINE = 64, LARGE_ROWS = 4 << 20 };
+void tile_nest_begin(tile_t *t, nest_t *s, kir_block_t *block) {
+  kir_expr_t *lane;
+  s->acc = accumulator(t, s, block, 1);
+  kir_block_t *init = tile_lanes_of(t, block, s->lanes, &lane);
+  tile_store(t, init, s->acc, 1, &lane,
+             tile_identity(t, s->node->reduce, s->node->body->type));
+}
+
+void tile_nest_fold(tile_t *t, nest_t *s, kir_block_t *block) {
   const tir_node_t *n = s->node;
-  int64_t width = 0;
-  if (s->passes == 0 || s->prefix == 0 || n->index_count != s->prefix + 1 ||
-      !ix_is_const(n->indices[s->prefix]->extent, &width)) {
-    return;
-  }
-  kir_expr_t *first =
-      kir_add(t->arena, tile_int(t, (int64_t)s->pass * width), base);
-  if (s->passes > 1) {
-    first = tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, first,
-                     tile_int(t, s->passes));
-  }
-  for (size_t i = 0; i < t->params.length; i++) {
-    kir_buffer_t *b = t->params.data[i];
-    int64_t bytes = (int64_t)td_dtype_bytes(b->dtype), size;
-    int64_t line = LINE / bytes;
-    bool is_rows = b->is_read && !b->is_written && b->rank == n->index_count;
-    for (uint32_t d = 0; d < b->rank && is_rows; d++) {
-      is_rows = b->dims[d] == n->indices[d]->extent &&
-                ix_is_const(b->dims[d], &size) &&
-                !__builtin_mul_overflow(bytes, size, &bytes);
-    }
-    if (!is_rows || bytes < LARGE_ROWS) continue;
-    for (int64_t l = 0; l * s->passes < lanes; l += line) {
-      kir_stmt_t *ask = TD_NEW(t->arena, kir_stmt_t);
-      ask->kind = KIR_PREFETCH;
-      ask->buffer = b;
-      ask->sub_count = b->rank;
-      ask->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, b->rank);
-      for (uint32_t d = 0; d < s->prefix; d++) ask->subs[d] = s->subs[d];
-      ask->subs[s->prefix - 1] =
-          kir_add(t->arena, s->subs[s->prefix - 1], tile_int(t, 1));
-      ask->subs[s->prefix] = kir_add(t->arena, first, tile_int(t, l));
-      tile_push(t, block, ask);
-    }
-  }
+  kir_expr_t *fold = kir_op(t->arena, KIR_X_FOLD, n->body->type, 0, NULL);
+  fold->u.buffer = s->acc;
+  fold->fold = tile_fold_op(n->reduce);
+  tile_store_value(t, block, n->outs[0], s->par, s->subs, fold);
+}
+
+bool tile_nest_is_row_sum(tile_t *t, const nest_t *s) {
+  const tir_node_t *n = s->node;
+  return n->reduce == TIR_REDUCE_SUM && n->index_count == s->prefix + 1 &&
+         s->par == s->prefix && choose(t, n, s->prefix) == BY_ROW;
 }
 
 static void row_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
@@ -181,19 +147,8 @@ static void row_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   kir_block_t *body = tile_lanes_at(t, block, base, limit, &index);
   tile_set_index(t, s->node->indices[s->node->index_count - 1], index);
   kir_expr_t *lane = kir_var_ref(t->arena, td_vec_last(block)->var);
-  accumulate(t, s, body, &lane, 1);
-  if (limit == NULL) ask_ahead(t, s, block, base, TILE_LANES);
-}
-
-/* Where nothing depends on the number of lanes, several registers at a time
- * hide what one has to wait for; 0: the range is not known to be whole groups
- * of so many, or there is no CPU. */
-static int64_t wide_lanes(const tile_t *t, tile_range_t r) {
-  int64_t lanes = 4 * (int64_t)t->target->lanes;
-  bool is_wide = t->target->warp == 0 && lanes > TILE_LANES &&
-                 r.lo->op == KIR_X_CONST && r.hi->op == KIR_X_CONST &&
-                 r.lo->u.i64 % lanes == 0 && r.hi->u.i64 % lanes == 0;
-  return is_wide ? lanes : 0;
+  tile_nest_add(t, s, body, &lane, 1);
+  if (limit == NULL) tile_nest_ahead(t, s, block, base, TILE_LANES, 1);
 }
 
 static void wide_terms(tile_t *t, nest_t *s, kir_block_t *block,
@@ -203,8 +158,8 @@ static void wide_terms(tile_t *t, nest_t *s, kir_block_t *block,
                     s->lanes, &base);
   kir_block_t *body = tile_lanes_of(t, block, s->lanes, &lane);
   tile_set_index(t, last, kir_add(t->arena, base, lane));
-  accumulate(t, s, body, &lane, 1);
-  ask_ahead(t, s, block, base, s->lanes);
+  tile_nest_add(t, s, body, &lane, 1);
+  tile_nest_ahead(t, s, block, base, s->lanes, 1);
 }
 
 /* One accumulator a lane along the last reduction index, then a fold. */
@@ -216,21 +171,14 @@ static void reduce_by_row(tile_t *t, nest_t *s, kir_block_t *block) {
   /* of the largest there is one, in whatever order */
   bool is_choice =
       n->reduce == TIR_REDUCE_MAX || n->reduce == TIR_REDUCE_MIN;
-  bool wide = is_choice && is_float(n->body->type) && wide_lanes(t, r) > 0;
-  if (wide) s->lanes = wide_lanes(t, r);
-  s->acc = accumulator(t, s, block, 1);
-  kir_expr_t *lane;
-  kir_block_t *init = tile_lanes_of(t, block, s->lanes, &lane);
-  tile_store(t, init, s->acc, 1, &lane,
-             tile_identity(t, n->reduce, n->body->type));
+  bool wide = is_choice && is_float(n->body->type) && tile_nest_wide(t, r) > 0;
+  if (wide) s->lanes = tile_nest_wide(t, r);
+  tile_nest_begin(t, s, block);
   kir_block_t *inner =
       serial_loops(t, s, block, s->par, n->index_count - 1);
   if (wide) wide_terms(t, s, inner, last, r);
   else tile_chunks(t, inner, last->name, r, row_chunk, s);
-  kir_expr_t *fold = kir_op(t->arena, KIR_X_FOLD, n->body->type, 0, NULL);
-  fold->u.buffer = s->acc;
-  fold->fold = tile_fold_op(n->reduce);
-  tile_store_value(t, block, n->outs[0], s->par, s->subs, fold);
+  tile_nest_fold(t, s, block);
 }
 
 /* One output element a lane; the reduction runs left to right. */
@@ -245,11 +193,11 @@ static void output_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
              tile_identity(t, n->reduce, n->body->type));
   kir_block_t *inner = serial_loops(t, s, block, s->par, n->index_count);
   kir_block_t *body = tile_lanes_at(t, inner, base, limit, &index);
-  set_parallel(t, s, s->par - 1, index);
+  tile_nest_set(t, s, s->par - 1, index);
   lane = kir_var_ref(t->arena, td_vec_last(inner)->var);
-  accumulate(t, s, body, &lane, 1);
+  tile_nest_add(t, s, body, &lane, 1);
   body = tile_lanes_at(t, block, base, limit, &index);
-  set_parallel(t, s, s->par - 1, index);
+  tile_nest_set(t, s, s->par - 1, index);
   lane = kir_var_ref(t->arena, td_vec_last(block)->var);
   tile_store_value(t, body, n->outs[0], s->par, s->subs,
                    kir_load(t->arena, s->acc, 1, &lane));
@@ -278,8 +226,8 @@ static void add_terms(tile_t *t, const column_t *c, kir_block_t *block,
   kir_block_t *body = tile_lanes_at(t, block, c->base, c->limit, &index);
   kir_expr_t *lane = kir_var_ref(t->arena, td_vec_last(block)->var);
   tile_set_index(t, last, k);
-  set_parallel(t, s, s->par - 1, index);
-  accumulate(t, s, body, (kir_expr_t *[]){r, lane}, 2);
+  tile_nest_set(t, s, s->par - 1, index);
+  tile_nest_add(t, s, body, (kir_expr_t *[]){r, lane}, 2);
 }
 
 /* acc[r] = acc[r] OP acc[r + half], as a fold of lanes would. */
@@ -325,7 +273,7 @@ static void column_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
     fold_rows(t, s, block, half);
   }
   body = tile_lanes_at(t, block, base, limit, &index);
-  set_parallel(t, s, s->par - 1, index);
+  tile_nest_set(t, s, s->par - 1, index);
   lane = kir_var_ref(t->arena, td_vec_last(block)->var);
   tile_store_value(t, body, n->outs[0], s->par, s->subs,
                    kir_load(t->arena, s->acc, 2,
@@ -356,9 +304,9 @@ static void wide_map(tile_t *t, nest_t *s, kir_block_t *block,
   block = tile_loop(t, block, KIR_LOOP_SERIAL, last->name, s->last.lo,
                     s->last.hi, lanes, &base);
   kir_block_t *body = tile_lanes_of(t, block, lanes, &lane);
-  set_parallel(t, s, s->par - 1, kir_add(t->arena, base, lane));
+  tile_nest_set(t, s, s->par - 1, kir_add(t->arena, base, lane));
   store_element(t, s, body);
-  ask_ahead(t, s, block, base, lanes);
+  tile_nest_ahead(t, s, block, base, lanes, 1);
 }
 
 static void map_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
@@ -366,7 +314,7 @@ static void map_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   nest_t *s = user;
   kir_expr_t *index;
   kir_block_t *body = tile_lanes_at(t, block, base, limit, &index);
-  set_parallel(t, s, s->par - 1, index);
+  tile_nest_set(t, s, s->par - 1, index);
   store_element(t, s, body);
 }
 
@@ -377,7 +325,7 @@ static void reduce_scalar(tile_t *t, nest_t *s, kir_block_t *block) {
   tile_store(t, block, s->acc, 0, NULL,
              tile_identity(t, n->reduce, n->body->type));
   kir_block_t *inner = serial_loops(t, s, block, s->par, n->index_count);
-  accumulate(t, s, inner, NULL, 0);
+  tile_nest_add(t, s, inner, NULL, 0);
   tile_store_value(t, block, n->outs[0], s->par, s->subs,
                    kir_load(t->arena, s->acc, 0, NULL));
 }
@@ -476,7 +424,7 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
       return;
     }
     block = serial_loops(t, s, block, s->prefix, s->par - 1);
-    int64_t lanes = wide_lanes(t, s->last);
+    int64_t lanes = tile_nest_wide(t, s->last);
     if (lanes > 0) wide_map(t, s, block, lanes);
     else tile_chunks(t, block, last->name, s->last, map_chunk, s);
     return;
@@ -507,7 +455,7 @@ void tile_lower_one(tile_t *t, tir_node_t *node, uint32_t prefix,
   s->places = places;
   s->prefix = prefix;
   s->par = parallel_count(node);
-  for (uint32_t i = 0; i < prefix; i++) set_parallel(t, s, i, values[i]);
+  for (uint32_t i = 0; i < prefix; i++) tile_nest_set(t, s, i, values[i]);
   if (last != NULL) s->last = *last;
   lower_node(t, s, block);
 }
@@ -538,6 +486,15 @@ static void describe(tile_t *t, const nest_t *states, uint32_t prefix) {
     tile_note(t, "%s: %s", n->outs[0]->name,
               ways[choose(t, n, prefix)]);
   }
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    if (states[k].joined < 2) continue;
+    const char *names = states[k].node->outs[0]->name;
+    for (uint32_t i = 1; i < states[k].joined; i++) {
+      names = td_arena_printf(t->arena, "%s, %s", names,
+                              states[k + i].node->outs[0]->name);
+    }
+    tile_note(t, "one pass over the row: %s", names);
+  }
 }
 
 /* What is too large for a cache is not read from one by the next kernel. */
@@ -556,6 +513,69 @@ static void stream_outputs(tile_t *t) {
   }
 }
 
+void tile_nest_use_row(tile_t *t, nest_t *s, uint32_t k) {
+  nest_t *states = s - k;
+  for (uint32_t i = 0; i < t->node_count; i++) {
+    for (uint32_t d = 0; d < states[i].prefix; d++) {
+      tile_nest_set(t, &states[i], d, states[i].subs[d]);
+    }
+    if (states[i].home == NULL) continue;
+    td_map_put_u64(&t->homes,
+                   (uint64_t)(uintptr_t)states[i].node->outs[0],
+                   states[i].home);
+  }
+}
+
+/* States of the row that is `r` behind the first. */
+static void add_row(tile_t *t, nest_t *states, int64_t r) {
+  nest_t *more = TD_NEW_ARRAY(t->arena, nest_t, t->node_count);
+  nest_t *last = states;
+  while (last->next_row != NULL) last = last->next_row;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    uint32_t d = states[k].prefix - 1;
+    more[k] = states[k];
+    more[k].next_row = NULL;
+    more[k].subs[d] = kir_add(t->arena, states[k].subs[d], tile_int(t, r));
+    last[k].next_row = &more[k];
+  }
+}
+
+/* What stays in the block. */
+static void make_homes(tile_t *t, nest_t *states, kir_block_t *block) {
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_value_t *v = t->nodes[k]->outs[0];
+    uint32_t prefix = states[k].prefix;
+    tile_home_t *home =
+        td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)v);
+    bool is_here = home != NULL && home->buffer != NULL &&
+                   home->buffer->space == KIR_GLOBAL;
+    if (home == NULL || is_here || states[k].is_let) continue;
+    uint32_t rank = v->rank - prefix;
+    const ix_poly_t *dims[IX_MAX_RANK];
+    tile_stage_dims(t, v, prefix, dims);
+    tile_set_home(t, v,
+                  tile_alloc(t, block, v->name, v->dtype,
+                             rank == 0 ? KIR_REGISTER : KIR_LOCAL, rank,
+                             dims),
+                  prefix);
+    states[k].home = td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)v);
+  }
+}
+
+/* Node k and what is joined to it, of all rows. */
+static void nest_node(tile_t *t, nest_t *states, uint32_t k,
+                      kir_block_t *block) {
+  bool is_number = states[k].node->index_count == states[k].prefix;
+  if (!is_number) {
+    tile_nest_joined(t, &states[k], k, block);
+    return;
+  }
+  for (nest_t *s = &states[k]; s != NULL; s = s->next_row) {
+    tile_nest_use_row(t, s, k);
+    lower_node(t, s, block);
+  }
+}
+
 void tile_lower_nest(tile_t *t, uint32_t prefix) {
   nest_t *states = TD_NEW_ARRAY(t->arena, nest_t, t->node_count);
   kir_block_t *block = &t->kernel->body;
@@ -570,21 +590,19 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
     states[k].prefix = prefix;
     states[k].par = parallel_count(t->nodes[k]);
   }
-  for (uint32_t k = 0; k < t->node_count && !is_alone; k++) {
-    if (t->nodes[k]->index_count != prefix + 1) continue;
-    for (uint32_t i = 0; i < t->node_count; i++) {
-      states[i].passes += t->target->warp == 0;
-      states[i].pass += i > k;
-    }
-  }
+  tile_nest_find_joined(t, states, t->node_count);
+  tile_nest_share_work(t, states, t->node_count);
   describe(t, states, prefix);
+  int64_t rows = is_alone ? 1 : tile_nest_rows(t, states, t->node_count);
+  if (rows > 1) tile_note(t, "%lld rows together", (long long)rows);
   for (uint32_t i = 0; i < prefix; i++) {
     const tir_index_t *index = first->indices[i];
     kir_expr_t *v;
     block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
-                      tile_dim(t, index->extent), 1, &v);
+                      tile_dim(t, index->extent), i + 1 < prefix ? 1 : rows,
+                      &v);
     for (uint32_t k = 0; k < t->node_count; k++) {
-      set_parallel(t, &states[k], i, v);
+      tile_nest_set(t, &states[k], i, v);
     }
   }
   /* elements of a block; a reduced one is worth many */
@@ -602,22 +620,19 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
     states[0].last.hi =
         tile_min(t, kir_add(t->arena, lo, tile_int(t, chunk)), hi);
   }
-  /* what stays in the block */
-  for (uint32_t k = 0; k < t->node_count; k++) {
-    const tir_value_t *v = t->nodes[k]->outs[0];
-    tile_home_t *home =
-        td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)v);
-    if (home == NULL || home->buffer != NULL) continue;
-    uint32_t rank = v->rank - prefix;
-    const ix_poly_t *dims[IX_MAX_RANK];
-    tile_stage_dims(t, v, prefix, dims);
-    home->buffer = tile_alloc(t, block, v->name, v->dtype,
-                              rank == 0 ? KIR_REGISTER : KIR_LOCAL, rank,
-                              dims);
-    home->dropped = prefix;
+  for (int64_t r = 1; r < rows; r++) add_row(t, states, r);
+  for (nest_t *row = states; row != NULL; row = row->next_row) {
+    make_homes(t, row, block);
   }
   tile_stage_rows(t, block, states[0].subs, prefix);
   for (uint32_t k = 0; k < t->node_count; k++) {
+    if (states[k].joined == 0) continue;
+    bool is_row_sum = t->target->warp == 0 &&
+                      tile_nest_is_row_sum(t, &states[k]);
+    if (states[k].joined > 1 || is_row_sum || rows > 1) {
+      nest_node(t, states, k, block);
+      continue;
+    }
     lower_node(t, &states[k], block);
   }
   stream_outputs(t);

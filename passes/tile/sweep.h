@@ -67,7 +67,11 @@ typedef struct sweep {
   kir_expr_t *from, *count; /* first row of the block, how many there are */
   const sweep_span_t *block; /* these rows; NULL: one */
   kir_expr_t *r;          /* row within the block */
-  bool in_groups;         /* rows of a tile go SWEEP_GROUP at a time */
+  bool in_groups;         /* rows of a tile go `group` at a time */
+  int64_t group;          /* SWEEP_GROUP at most */
+  /* all rows that there are, so that what they share is used once, as fast as
+   * memory brings it */
+  bool is_few;
   kir_expr_t *group_begin, *group_count; /* first of them in the block; rows */
   kir_expr_t *group_end;  /* behind it no row of the group has an element */
   kir_expr_t *gr;         /* row within the group */
@@ -171,13 +175,20 @@ kir_block_t *tile_sweep_if_moved(sweep_t *s, kir_block_t *block);
 
 /* Which products are packed, and which row index a block has several of. */
 void tile_sweep_find_products(sweep_t *s);
+/* How many neighbours of an index e is the same for: INT64_MAX if it does not
+ * mention it, the divisor if it mentions a quotient of it only, else 1. */
+int64_t tile_sweep_rows_alike(const sweep_t *s, tir_expr_t *e,
+                              const tir_index_t *index);
 bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n);
 void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block);
 void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block);
+/* Of all rows of the group at once: acc[row][lane], stored where the tile is
+ * read; false: the factor does not run along the depth. */
+bool tile_sweep_group_squares(sweep_t *s, packed_t *pk, kir_block_t *block);
 /* A row of the product. */
 void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block);
 
-/* ---- sweep_ahead.c: for sweeps of one row ---- */
+/* ---- sweep_ahead.c: for sweeps of one row, or of a few ---- */
 
 /* In front of the square at row c and depth i of a tile. */
 void tile_sweep_ahead_of_square(sweep_t *s, packed_t *pk, kir_block_t *block,
@@ -195,6 +206,13 @@ void tile_sweep_leave_in_place(sweep_t *s);
 /* e is a number of memory, and `last` its last subscript. */
 bool tile_sweep_is_plain(const sweep_t *s, const tir_expr_t *e,
                          const tir_index_t *last);
+/* The first row of the block is the row of the statements built from here on:
+ * what all of them share is read by it. */
+void tile_sweep_set_first_row(sweep_t *s);
+/* Row `gr` of the group is. */
+void tile_sweep_set_group_row(sweep_t *s, kir_expr_t *gr);
+/* Rows of a group where there are `most` in all, if that is few: a divisor. */
+int64_t tile_sweep_few_rows(const sweep_t *s, const ix_poly_t *most);
 /* Rows of a block, of an index of `most`. */
 int64_t tile_sweep_block_rows(const sweep_t *s, int64_t most);
 /* The row's first factor into pk->rows. */

@@ -1,4 +1,5 @@
-/* sweep_ahead.c: what a sweep of one row asks memory for ahead of its use.
+/* sweep_ahead.c: what a sweep of one row or of few asks memory for ahead of
+ * its use.
  *
  * Such a sweep reads each key and value once and is as fast as memory.  It
  * reads squares of the keys (sweep_pack.c), which the hardware does not
@@ -38,7 +39,8 @@ static tir_expr_t *read_by(tir_expr_t *e) {
  * it, or nothing is read. */
 static int64_t line_of(const sweep_t *s, tir_expr_t *e) {
   e = read_by(e);
-  if (s->block_rows > 1 || s->t->target->warp != 0 || e->op != TIR_X_LOAD) {
+  bool is_used_again = s->block_rows > 1 && !s->is_few;
+  if (is_used_again || s->t->target->warp != 0 || e->op != TIR_X_LOAD) {
     return 0;
   }
   return LINE / (int64_t)td_dtype_bytes(e->u.value->dtype);

@@ -27,6 +27,16 @@ static int64_t columns_of(const tile_t *t, tdsl_dtype_t type, int64_t width) {
   return n;
 }
 
+int64_t tile_sweep_few_rows(const sweep_t *s, const ix_poly_t *most) {
+  enum { FEW_ROWS = 8 };
+  int64_t all, rows;
+  if (s->t->target->warp != 0 || !ix_is_const(most, &all) || all > FEW_ROWS) {
+    return 0;
+  }
+  for (rows = SWEEP_GROUP; all % rows != 0; rows--) continue;
+  return rows > 1 ? rows : 0;
+}
+
 /* Rows of a block: whole groups, and whole tiles if that is not more than a
  * cache's worth of what a row keeps: a causal mask ends with both. */
 int64_t tile_sweep_block_rows(const sweep_t *s, int64_t most) {
@@ -50,8 +60,12 @@ int64_t tile_sweep_block_rows(const sweep_t *s, int64_t most) {
 
 /* ---- the rows of a group ------------------------------------------------- */
 
-/* Row `gr` of the group is the row of the statements built from here on. */
-static void set_row(sweep_t *s, kir_expr_t *gr) {
+void tile_sweep_set_first_row(sweep_t *s) {
+  s->values[s->blocked] = s->from;
+  tile_sweep_set_rows(s);
+}
+
+void tile_sweep_set_group_row(sweep_t *s, kir_expr_t *gr) {
   td_arena_t *arena = s->t->arena;
   s->gr = gr;
   s->r = kir_add(arena, s->group_begin, gr);
@@ -63,7 +77,7 @@ static void set_row(sweep_t *s, kir_expr_t *gr) {
 static kir_expr_t *is_whole(sweep_t *s, const sweep_span_t *axis) {
   tile_t *t = s->t;
   kir_expr_t *rows = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, s->group_count,
-                              tile_int(t, SWEEP_GROUP));
+                              tile_int(t, s->group));
   kir_expr_t *full = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, axis->count,
                               tile_int(t, SWEEP_TILE));
   return tile_op2(t, KIR_X_AND, TDSL_DTYPE_BOOL, rows, full);
@@ -85,6 +99,21 @@ bool tile_sweep_is_plain(const sweep_t *s, const tir_expr_t *e,
   return is_memory && place->op == TIR_X_INDEX && place->u.index == last;
 }
 
+/* Used once, so that packing it would not be worth its stores: a load, widened
+ * or not, that only the last subscript moves along the row. */
+static bool is_along(const sweep_t *s, tir_expr_t *f,
+                     const tir_index_t *extra) {
+  tile_t *t = s->t;
+  if (f->op == TIR_X_CAST) f = f->args[0];
+  if (f->op != TIR_X_LOAD || f->arg_count == 0) return false;
+  const tir_expr_t *last = f->args[f->arg_count - 1];
+  for (uint32_t i = 0; i + 1 < f->arg_count; i++) {
+    if (tir_mentions_index(t->arena, f->args[i], extra)) return false;
+  }
+  return last->op == TIR_X_INDEX && last->u.index == extra &&
+         td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)f->u.value) == NULL;
+}
+
 void tile_sweep_leave_in_place(sweep_t *s) {
   tile_t *t = s->t;
   for (uint32_t k = 0; k < t->node_count; k++) {
@@ -92,9 +121,14 @@ void tile_sweep_leave_in_place(sweep_t *s) {
     if (!s->in_groups || s->factors[k] == NULL || s->masks.inside != NULL) {
       continue;
     }
-    const tir_expr_t *f = n->body->args[1];
+    tir_expr_t *f = n->body->args[1];
     const tir_index_t *axis = n->indices[n->index_count - 1];
     const tir_index_t *extra = n->indices[s->rows];
+    if (s->is_few && is_along(s, f, extra)) {
+      s->factors[k] = NULL;
+      s->in_place[k] = true;
+      continue;
+    }
     if (!tile_sweep_is_plain(s, f, extra) || f->arg_count < 2) continue;
     const tir_expr_t *row = f->args[f->arg_count - 2];
     if (row->op != TIR_X_INDEX || row->u.index != axis ||
@@ -111,23 +145,23 @@ void tile_sweep_leave_in_place(sweep_t *s) {
 typedef struct micro {
   tile_t *t;
   kir_buffer_t *acc;
-  int64_t nr;
+  int64_t mr, nr;
 } micro_t;
 
-static micro_t micro_open(tile_t *t, kir_block_t *block, tdsl_dtype_t type,
-                          int64_t nr) {
+static micro_t micro_open(const sweep_t *s, kir_block_t *block,
+                          tdsl_dtype_t type, int64_t nr) {
+  tile_t *t = s->t;
   ix_pool_t *pool = t->module->pool;
-  const ix_poly_t *dims[2] = {ix_const(pool, SWEEP_GROUP),
-                              ix_const(pool, nr)};
+  const ix_poly_t *dims[2] = {ix_const(pool, s->group), ix_const(pool, nr)};
   return (micro_t){t, tile_alloc(t, block, "acc", type, KIR_REGISTER, 2, dims),
-                   nr};
+                   s->group, nr};
 }
 
 /* Lanes of one row of the accumulators, in a loop over the rows. */
 static kir_block_t *micro_rows(const micro_t *m, kir_block_t *block,
                                kir_expr_t **r, kir_expr_t **l) {
   block = tile_loop(m->t, block, KIR_LOOP_UNROLL, "r", tile_int(m->t, 0),
-                    tile_int(m->t, SWEEP_GROUP), 1, r);
+                    tile_int(m->t, m->mr), 1, r);
   return tile_lanes_of(m->t, block, m->nr, l);
 }
 
@@ -176,13 +210,14 @@ static void whole_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
   product_t *p = &pk->p;
   tile_home_t *home =
       td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)pk->node->outs[0]);
+  if (s->is_few && tile_sweep_group_squares(s, pk, block)) return;
   int64_t nr = columns_of(t, p->type, SWEEP_TILE);
   kir_expr_t *c0 = tile_int(t, 0), *i, *r, *l;
   if (nr < SWEEP_TILE) {
     block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", c0,
                       tile_int(t, SWEEP_TILE), nr, &c0);
   }
-  micro_t m = micro_open(t, block, p->type, nr);
+  micro_t m = micro_open(s, block, p->type, nr);
   kir_block_t *body = micro_rows(&m, block, &r, &l);
   micro_store(&m, body, r, l, kir_const_f(t->arena, p->type, 0.0));
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
@@ -194,7 +229,7 @@ static void whole_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
   if (pk->rows != NULL) {
     a = kir_load(t->arena, pk->rows, 2, row);
   } else {
-    set_row(s, r);
+    tile_sweep_set_group_row(s, r);
     tile_set_index(t, p->k.members[0], i);
     a = tile_expr(t, p->a);
   }
@@ -231,22 +266,29 @@ static void whole_sum(sweep_t *s, uint32_t k, kir_block_t *block) {
     block = tile_loop(t, block, KIR_LOOP_SERIAL, "d", d0, tile_int(t, width),
                       nr, &d0);
   }
-  micro_t m = micro_open(t, block, n->body->type, nr);
+  micro_t m = micro_open(s, block, n->body->type, nr);
   kir_block_t *body = micro_rows(&m, block, &r, &l);
   kir_expr_t *at[2] = {kir_add(t->arena, s->group_begin, r),
                        kir_add(t->arena, d0, l)};
   micro_store(&m, body, r, l, kir_load(t->arena, s->states[k], 2, at));
   kir_block_t *terms = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name,
                                  s->begin, s->group_end, 1, &u);
-  body = micro_rows(&m, terms, &r, &l);
-  set_row(s, r);
+  tile_sweep_set_first_row(s);
   tile_set_index(t, axis, u);
+  if (s->is_few) tile_sweep_ahead_of_terms(s, k, terms, u, d0, nr);
+  body = micro_rows(&m, terms, &r, &l);
   kir_expr_t *from[2] = {tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin),
                          kir_add(t->arena, d0, l)};
-  if (s->in_place[k]) tile_set_index(t, n->indices[s->rows], from[1]);
-  micro_add(&m, body, r, l, tile_expr(t, n->body->args[0]),
-            s->in_place[k] ? tile_expr(t, n->body->args[1])
-                           : kir_load(t->arena, s->factors[k], 2, from));
+  kir_expr_t *factor = NULL;
+  if (s->in_place[k]) {
+    tile_set_index(t, n->indices[s->rows], from[1]);
+    factor = tile_expr(t, n->body->args[1]);
+  } else {
+    factor = kir_load(t->arena, s->factors[k], 2, from);
+  }
+  tile_sweep_set_group_row(s, r);
+  tile_set_index(t, axis, u);
+  micro_add(&m, body, r, l, tile_expr(t, n->body->args[0]), factor);
   body = micro_rows(&m, block, &r, &l);
   kir_expr_t *to[2] = {kir_add(t->arena, s->group_begin, r),
                        kir_add(t->arena, d0, l)};
@@ -260,7 +302,7 @@ static kir_block_t *rows_of_group(sweep_t *s, kir_block_t *block,
   kir_expr_t *gr;
   block = tile_loop(s->t, block, KIR_LOOP_SERIAL, "r", tile_int(s->t, 0),
                     count, 1, &gr);
-  set_row(s, gr);
+  tile_sweep_set_group_row(s, gr);
   return block;
 }
 
@@ -268,7 +310,7 @@ static kir_block_t *rows_of_group(sweep_t *s, kir_block_t *block,
 static void between(sweep_t *s, kir_block_t *block, bool is_masked) {
   tile_t *t = s->t;
   sweep_nodes_t was = tile_sweep_take_nodes(s, !is_masked);
-  block = rows_of_group(s, block, tile_int(t, SWEEP_GROUP));
+  block = rows_of_group(s, block, tile_int(t, s->group));
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (s->packed[k].in_groups) continue;
     if (t->nodes[k]->is_tile || sweep_is_maximum(t->nodes[k])) {
@@ -318,11 +360,11 @@ void tile_sweep_groups(sweep_t *s, kir_block_t *block,
                        const sweep_span_t *axis) {
   tile_t *t = s->t;
   block = tile_loop(t, block, KIR_LOOP_SERIAL, "g", tile_int(t, 0), s->count,
-                    SWEEP_GROUP, &s->group_begin);
+                    s->group, &s->group_begin);
   kir_expr_t *left =
       tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, s->count, s->group_begin);
   s->group_count =
-      tile_let(t, block, "n", tile_min(t, left, tile_int(t, SWEEP_GROUP)));
+      tile_let(t, block, "n", tile_min(t, left, tile_int(t, s->group)));
   sweep_span_t *rows = TD_NEW(t->arena, sweep_span_t);
   rows->lo = kir_add(t->arena, s->from, s->group_begin);
   rows->count = s->group_count;

@@ -129,6 +129,14 @@ static void where_it_fits(sweep_t *s, packed_t *pk, kir_block_t *block,
 
 void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
   if (s->block_rows == 1) return; /* used as it is read */
+  if (s->is_few && square_of(s, pk) > 0 && !pk->p.has_guard) {
+    /* by rows that go one by one */
+    kir_expr_t *is_part = tile_op2(
+        s->t, KIR_X_LT, TDSL_DTYPE_BOOL,
+        tile_op2(s->t, KIR_X_SUB, TDSL_DTYPE_I64, s->end, s->begin),
+        tile_int(s->t, SWEEP_TILE));
+    block = &tile_push(s->t, block, tile_if(s->t, is_part))->body;
+  }
   where_it_fits(s, pk, block, pack_squares, pack_lanes);
 }
 
@@ -180,7 +188,8 @@ bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n) {
     if (tir_mentions_value(arena, f, s->t->nodes[k]->outs[0])) return false;
   }
   return tir_mentions_index(arena, f, n->indices[s->rows]) &&
-         !tir_mentions_index(arena, f, n->indices[s->blocked]);
+         tile_sweep_rows_alike(s, f, n->indices[s->blocked]) >=
+             s->block_rows;
 }
 
 /* ---- products ------------------------------------------------------------ */
@@ -264,6 +273,63 @@ static void squares_product(sweep_t *s, packed_t *pk, kir_block_t *block,
   store_scores(s, pk, block, c, acc, n);
 }
 
+bool tile_sweep_group_squares(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  tile_t *t = s->t;
+  product_t *p = &pk->p;
+  int64_t n = square_of(s, pk);
+  if (n == 0) return false;
+  tile_home_t *home =
+      td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)pk->node->outs[0]);
+  kir_expr_t *c, *i, *r, *row, *l;
+  const ix_poly_t *dims[2] = {ix_const(t->module->pool, s->group),
+                              ix_const(t->module->pool, n)};
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
+                    tile_int(t, SWEEP_TILE), n, &c);
+  kir_buffer_t *acc =
+      tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 2, dims);
+  kir_block_t *body = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
+                                tile_int(t, 0), tile_int(t, s->group), 1,
+                                &row);
+  body = tile_lanes_of(t, body, n, &l);
+  kir_expr_t *at[2] = {row, l};
+  tile_store(t, body, acc, 2, at, kir_const_f(t->arena, p->type, 0.0));
+  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
+                                 tile_int(t, 0),
+                                 tile_dim(t, p->k.members[0]->extent), n, &i);
+  tile_sweep_set_first_row(s);
+  kir_buffer_t *square = turned_square(s, pk, depth, n, c, i);
+  depth = tile_loop(t, depth, KIR_LOOP_UNROLL, "u", tile_int(t, 0),
+                    tile_int(t, n), 1, &r);
+  body = tile_loop(t, depth, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                   tile_int(t, s->group), 1, &row);
+  kir_expr_t *place = kir_add(t->arena, i, r), *a;
+  if (pk->rows != NULL) {
+    kir_expr_t *packed[2] = {kir_add(t->arena, s->group_begin, row), place};
+    a = kir_load(t->arena, pk->rows, 2, packed);
+  } else {
+    tile_sweep_set_group_row(s, row);
+    tile_set_index(t, p->k.members[0], place);
+    a = tile_expr(t, p->a);
+  }
+  a = tile_let(t, body, "a", a);
+  body = tile_lanes_of(t, body, n, &l);
+  at[0] = row;
+  at[1] = l;
+  kir_expr_t *factors[3] = {
+      a, kir_load(t->arena, square, 2, (kir_expr_t *[]){r, l}),
+      kir_load(t->arena, acc, 2, at)};
+  tile_store(t, body, acc, 2, at,
+             kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
+  body = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                   tile_int(t, s->group), 1, &row);
+  body = tile_lanes_of(t, body, n, &l);
+  at[0] = row;
+  at[1] = l;
+  kir_expr_t *to[2] = {row, kir_add(t->arena, c, l)};
+  tile_store(t, body, home->buffer, 2, to, kir_load(t->arena, acc, 2, at));
+  return true;
+}
+
 void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
   if (s->block_rows > 1) {
     packed_product(s, pk, block);
@@ -278,13 +344,75 @@ static int64_t most_depth(const tile_t *t) {
   return t->target->warp > 0 ? 512 : 8192;
 }
 
-/* Products of tiles whose second factor is the same for several rows, and
- * the row index that it does not mention. */
+/* ---- which rows ---------------------------------------------------------- */
+
+typedef struct quotient {
+  const tir_index_t *index;
+  int64_t by; /* of index / by, the same everywhere; 0: not seen */
+  tir_expr_t *zero;
+} quotient_t;
+
+static tir_expr_t *without_quotient(void *user, tir_expr_t *e) {
+  quotient_t *q = user;
+  if (e->op != TIR_X_DIV || e->type != TDSL_DTYPE_I64 ||
+      e->args[0]->op != TIR_X_INDEX || e->args[0]->u.index != q->index ||
+      e->args[1]->op != TIR_X_CONST || e->args[1]->u.i64 < 2) {
+    return e;
+  }
+  int64_t by = e->args[1]->u.i64;
+  if (q->by != 0 && q->by != by) return e;
+  q->by = by;
+  return q->zero;
+}
+
+int64_t tile_sweep_rows_alike(const sweep_t *s, tir_expr_t *e,
+                              const tir_index_t *index) {
+  td_arena_t *arena = s->t->arena;
+  int64_t extent;
+  if (!tir_mentions_index(arena, e, index)) return INT64_MAX;
+  quotient_t q = {.index = index,
+                  .zero = tir_const_i(arena, TDSL_DTYPE_I64, 0)};
+  tir_expr_t *rest = tir_rewrite(arena, e, without_quotient, &q);
+  bool is_even = q.by > 1 && ix_is_const(index->extent, &extent) &&
+                 extent % q.by == 0;
+  return is_even && !tir_mentions_index(arena, rest, index) ? q.by : 1;
+}
+
+/* The row index that a block has several of: one that no second factor
+ * mentions, or else one that they mention as a quotient only, as where
+ * several heads have the same keys; then as many rows as have one. */
+static void choose_rows(sweep_t *s, const int64_t *alike) {
+  tile_t *t = s->t;
+  for (int by_quotient = 0; by_quotient < 2; by_quotient++) {
+    for (uint32_t i = s->rows; i-- > 0;) {
+      tir_index_t *index = t->nodes[0]->indices[i];
+      int64_t most = contraction_upper(index->extent);
+      if (by_quotient == 0 ? alike[i] < INT64_MAX || most < 2 : alike[i] < 2) {
+        continue;
+      }
+      if (by_quotient > 0) most = alike[i];
+      int64_t group = tile_sweep_few_rows(
+          s, by_quotient > 0 ? ix_const(t->module->pool, most)
+                             : index->extent);
+      if (by_quotient > 0 && group == 0) continue;
+      s->blocked = i;
+      s->block_rows = most < SWEEP_ROWS ? most : SWEEP_ROWS;
+      if (t->target->warp != 0) return;
+      s->is_few = group > 0;
+      s->group = group > 0 ? group : SWEEP_GROUP;
+      s->block_rows = tile_sweep_block_rows(s, most);
+      s->in_groups = s->is_few || s->block_rows >= SWEEP_GROUP;
+      return;
+    }
+  }
+}
+
+/* Products of tiles whose second factor is the same for several rows. */
 void tile_sweep_find_products(sweep_t *s) {
   tile_t *t = s->t;
-  bool is_shared[IX_MAX_RANK];
+  int64_t alike[IX_MAX_RANK];
   bool any = false;
-  for (uint32_t i = 0; i < s->rows; i++) is_shared[i] = true;
+  for (uint32_t i = 0; i < s->rows; i++) alike[i] = INT64_MAX;
   for (uint32_t k = 0; k < t->node_count; k++) {
     tir_node_t *n = t->nodes[k];
     product_t p = {.t = t, .node = n, .par = s->rows + 1};
@@ -305,19 +433,13 @@ void tile_sweep_find_products(sweep_t *s) {
       for (uint32_t j = 0; j < p.m.count; j++) {
         in_m |= p.m.members[j] == n->indices[i];
       }
-      is_shared[i] &= in_m;
+      int64_t rows = in_m ? INT64_MAX
+                          : tile_sweep_rows_alike(s, p.b, n->indices[i]);
+      if (rows == INT64_MAX && !in_m) rows = 1; /* in neither factor */
+      if (rows == INT64_MAX) continue;
+      alike[i] = alike[i] == INT64_MAX || alike[i] == rows ? rows : 1;
     }
   }
   s->block_rows = 1;
-  for (uint32_t i = s->rows; any && i-- > 0;) {
-    int64_t most = contraction_upper(t->nodes[0]->indices[i]->extent);
-    if (!is_shared[i] || most < 2) continue;
-    s->blocked = i;
-    s->block_rows = most < SWEEP_ROWS ? most : SWEEP_ROWS;
-    if (t->target->warp == 0) {
-      s->block_rows = tile_sweep_block_rows(s, most);
-      s->in_groups = s->block_rows >= SWEEP_GROUP;
-    }
-    break;
-  }
+  if (any) choose_rows(s, alike);
 }

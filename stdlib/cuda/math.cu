@@ -1,7 +1,8 @@
 // Functions of binary32. exp, exp2, tanh and erf are polynomials in binary32;
 // log, log2, pow, sin and cos go through binary64 and round once at the end.
 // Coefficients and order of operations are those of the CPU back end, so
-// that both give the same bits. A subnormal result may be 0.
+// that both give the same bits (but for erf on a CPU with AVX-512, which has a
+// table for it). A subnormal result may be 0.
 
 //: td_exp2_fraction
 // 2^f for |f| <= 1/2.

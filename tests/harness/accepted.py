@@ -68,13 +68,14 @@ def run_program(env, index):
     name = "accepted.%s.%s" % (title, fn)
     case = {"fn": fn, "dims": dims_of(title, text)}
     engines = ["interp:f64", "interp", "interp:kir", "sim"]
-    if env.has("llvm"):
-        engines.insert(2, "cpu")
-    got, out = {}, []
+    got, out, like_sim = {}, [], None
     with env.scratch() as folder:
         path = os.path.join(folder, "p.tdsl")
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
+        if env.has("llvm"):
+            like_sim = gpu.like_a_gpu(path)
+            engines[2:2] = ["cpu"] if like_sim == "cpu" else ["cpu", like_sim]
         for engine in engines:
             where = gpu.place(engine, name)
             try:
@@ -94,8 +95,8 @@ def run_program(env, index):
         if engine not in got:
             continue
         wrong = compare(got[engine], got["interp:f64"], tol)
-        if engine == "sim" and "cpu" in got:
-            wrong += equal_bits(got["sim"], got["cpu"])
+        if engine == "sim" and like_sim in got:
+            wrong += equal_bits(got["sim"], got[like_sim])
         if not got[engine]:
             wrong.append("no result")
         out.append(("%s@%s" % (name, engine), "fail" if wrong else "pass",

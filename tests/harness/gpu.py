@@ -5,6 +5,7 @@ TDSL_TEST_SIM_MODE names one schedule for all instead.
 All checks are on, and whatever they report fails the test."""
 import json
 import os
+import re
 import zlib
 
 # Every row of the simulator's table: the four that people ask for by name
@@ -45,6 +46,16 @@ def place(engine, name):
     if mode:
         extra["TDSL_SIM_MODE"] = mode
     return Place("sim:" + MACHINES[draw // 512 % len(MACHINES)], extra)
+
+
+def like_a_gpu(source):
+    """The CPU whose bits are those of a GPU for the program in this file: with
+    AVX-512 erf is another function (codegen/llvm/llvm_wide.c)."""
+    with open(source, encoding="utf-8") as f:
+        has_erf = re.search(r"\b(erf|gelu)\b", f.read())
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        has_avx512 = "avx512dq" in f.read()
+    return "cpu:x86-64-v3" if has_erf and has_avx512 else "cpu"
 
 
 def told(device, detail):

@@ -125,7 +125,8 @@ def same_as_cpu(env, source, case, args, got, state, folder, more=()):
     defines its arithmetic."""
     if not env.has("llvm"):
         return []
-    want, after = run_once(env, source, case, args, "cpu", folder, more)
+    want, after = run_once(env, source, case, args, gpu.like_a_gpu(source),
+                           folder, more)
     out = equal_bits(got, want) + equal_bits(state, after)
     return ["not the bits of cpu:"] + out if out else []
 

@@ -325,6 +325,133 @@ TASK_TEST(test_wide_functions) {
   }
 }
 
+/* ---- many quotients by one divisor --------------------------------------- */
+
+enum { QUOTIENTS = 256 };
+
+/* Inverse of an odd number modulo 2^25: each step doubles the right bits. */
+static uint32_t inverse(uint32_t odd) {
+  uint32_t x = odd;
+  for (int i = 0; i < 4; i++) x *= 2 - odd * x;
+  return x & 0x1ffffff;
+}
+
+/* Dividends whose quotients by b * 2^e are as near to the middle between two
+   floats as any: m b = 1 (or -1) modulo 2^25 with a 25-bit m, so a / b is
+   m / 2^25 but for 2^-25 / b.  Then numbers of every kind, in groups of 64
+   that are all harmless, mixed, or all at the ends of the range. */
+static void fill_dividends(lab_t *lab, uint32_t b, float *x) {
+  for (int i = 0; i < QUOTIENTS; i++) {
+    uint64_t r = lab_random(lab);
+    uint32_t m = i % 2 == 0 ? inverse(b) : 0x2000000 - inverse(b);
+    uint32_t a = (uint32_t)(((uint64_t)m * b + (i % 2 == 0 ? -1u : 1u)) >> 25);
+    int scale = (int)(r >> 40) % 60 - 30;
+    if (i < 64) x[i] = (float)ldexp((double)a, scale);
+    else if (i < 128) x[i] = (float)ldexp((double)(r >> 40) + 1, scale);
+    else if (i < 192) x[i] = td_f32_from_bits((uint32_t)r);
+    else x[i] = (float)special((size_t)(i + scale + 30) % SPECIALS);
+    if (i % 7 == 3 && i < 128) x[i] = i % 2 == 0 ? 0.0F : -0.0F;
+    if (i % 5 == 0) x[i] = -x[i];
+  }
+}
+
+TASK_TEST(test_quotients) {
+  static const char text[] =
+      "kernel f(in x: f32[N], in z: f32[1], out y: f32[N], out t: f32[N])\n"
+      "    dims(N in 0..1000000) {\n"
+      "  loop.serial i in 0 .. dim(N / 64 * 64) step 64 {\n"
+      "    loop.lane l in 0 .. 64 { y[i + l] = x[i + l] / z[0] } }\n"
+      "  loop.serial i in 0 .. N step 16 {\n"
+      "    loop.lane l in 0 .. 16 where i + l < N - 5 {\n"
+      "      t[i + l] = x[i + l] / z[0] } }\n}\n";
+  enum { DIVISORS = 4000 };
+  UNUSED_ARG;
+  for (int t = 0; t < LAB_TARGETS; t++) {
+    const ir_target_t *target = lab_target(t);
+    if (target == NULL) continue;
+    lab_t lab;
+    lab_open(&lab, task, text, DIMS(QUOTIENTS));
+    lab_code_t c = lab_compile(&lab, target);
+    float *x = lab.other[0], *z = lab.other[1];
+    const float *y[2] = {lab.other[2], lab.other[3]};
+    for (int d = 0; d < DIVISORS; d++) {
+      uint64_t r = lab_random(&lab);
+      uint32_t b = (uint32_t)(r >> 41) | 0x800001;
+      z[0] = (float)ldexp((double)b, (int)(r % 16) - 30);
+      if (d % 50 == 1) z[0] = -z[0];
+      if (d % 50 == 2) z[0] = td_f32_from_bits((uint32_t)(r >> 8));
+      if (d < SPECIALS) z[0] = (float)special((size_t)d);
+      fill_dividends(&lab, b, x);
+      lab_call(&lab, c, 0);
+      for (int i = 0; i < 2 * QUOTIENTS; i++) {
+        int at = i % QUOTIENTS;
+        if (i >= 2 * QUOTIENTS - 5) break;
+        float want = x[at] / z[0], got = y[i / QUOTIENTS][at];
+        bool same = want != want ? got != got
+                                 : memcmp(&got, &want, sizeof got) == 0;
+        if (same) continue;
+        fail_msg("%s, %a / %a is %a, not %a", target->name, (double)x[at],
+                 (double)z[0], (double)got, (double)want);
+      }
+    }
+    rcpu_code_destroy(c.code);
+    lab_close(&lab);
+  }
+}
+
+/* An element has the same bits in lanes of every width, and in none; but for
+   erf those of every target that has multiply-adds, which a GPU has too. */
+TASK_TEST(test_widths) {
+  static const char *const forms[] = {"exp(%s)", "exp2(%s)", "erf(%s)",
+                                      "tanh(%s)", "max(%s, x[0])",
+                                      "min(%s, x[0])"};
+  enum { COUNT = 1 << 12 };
+  UNUSED_ARG;
+  for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+    float *first[LAB_TARGETS] = {NULL};
+    for (int lanes = 1; lanes <= 64; lanes *= 2) {
+      const char *value = text_of(task, forms[f], "x[i + l]");
+      const char *text = text_of(
+          task,
+          "kernel f(in x: f32[N], out y: f32[N]) dims(N in 0..1000000) {\n"
+          "  loop.serial i in 0 .. N step %d {\n"
+          "    loop.%s l in 0 .. %d { y[i + l] = %s } }\n}\n",
+          lanes, lanes == 1 ? "serial" : "lane", lanes, value);
+      for (int t = 0; t < LAB_TARGETS; t++) {
+        const ir_target_t *target = lab_target(t);
+        if (target == NULL) continue;
+        lab_t lab;
+        lab_open(&lab, task, text, DIMS(COUNT));
+        lab_code_t c = lab_compile(&lab, target);
+        float *x = lab.other[0];
+        const float *y = lab.other[1];
+        for (size_t i = 0; i < COUNT; i++) {
+          x[i] = i < SPECIALS ? (float)special(i)
+                              : td_f32_from_bits((uint32_t)i * 1048573u);
+        }
+        lab_call(&lab, c, 0);
+        bool is_like_v3 = strcmp(target->name, "x86-64-v4") == 0 &&
+                          strncmp(forms[f], "erf", 3) != 0;
+        if (first[t] == NULL && is_like_v3) first[t] = first[t - 1];
+        if (first[t] == NULL) {
+          first[t] = td_arena_alloc(&task->arena, COUNT * sizeof *y);
+          memcpy(first[t], y, COUNT * sizeof *y);
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+          bool same = y[i] != y[i] ? first[t][i] != first[t][i]
+                                   : memcmp(&y[i], &first[t][i], 4) == 0;
+          if (same) continue;
+          fail_msg("%s, %d lanes: %s of %a is %a, alone %a", target->name,
+                   lanes, forms[f], (double)x[i], (double)y[i],
+                   (double)first[t][i]);
+        }
+        rcpu_code_destroy(c.code);
+        lab_close(&lab);
+      }
+    }
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) sweep_step = (uint32_t)strtoul(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {
@@ -333,6 +460,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_functions),
       cmocka_unit_test(test_powers),
       cmocka_unit_test(test_wide_functions),
+      cmocka_unit_test(test_quotients),
+      cmocka_unit_test(test_widths),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

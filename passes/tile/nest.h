@@ -1,0 +1,62 @@
+/* nest.h: a loop nest of lower_nest.c, between the files that build it. */
+#ifndef TDSL_PASSES_TILE_NEST_H
+#define TDSL_PASSES_TILE_NEST_H
+
+#include "passes/tile/tile.h"
+
+/* One node of the group. */
+typedef struct nest {
+  tir_node_t *node;
+  uint32_t prefix, par;
+  const uint32_t *places; /* dim of the output by index; NULL: in order */
+  kir_expr_t *subs[IX_MAX_RANK]; /* output subscripts so far */
+  kir_buffer_t *acc;
+  int64_t lanes;                      /* of acc */
+  tile_range_t last;                  /* of the last parallel index */
+  /* nodes from this one on that go over a row together: 1, or 0 for one that
+   * an earlier node counts */
+  uint32_t joined;
+  bool is_let; /* joined, and nobody else reads it: it has no place */
+  tile_home_t *home;      /* of the output, as this row has it; NULL: none */
+  struct nest *next_row;  /* the same node for the next row; NULL: last */
+  /* work of all passes over a row, of those before this one, and of this */
+  int64_t all_work, work_before, work;
+} nest_t;
+
+/* ---- lower_nest.c ---- */
+void tile_nest_set(tile_t *t, nest_t *s, uint32_t i, kir_expr_t *v);
+/* acc[at] = acc[at] OP body, where the guard holds. */
+void tile_nest_add(tile_t *t, nest_t *s, kir_block_t *block,
+                   kir_expr_t *const *at, uint32_t at_count);
+/* An accumulator of s->lanes lanes with its identity in it. */
+void tile_nest_begin(tile_t *t, nest_t *s, kir_block_t *block);
+/* Its lanes folded into the node's output. */
+void tile_nest_fold(tile_t *t, nest_t *s, kir_block_t *block);
+/* A sum whose lanes run over the only index behind the prefix. */
+bool tile_nest_is_row_sum(tile_t *t, const nest_t *s);
+
+/* The indices of the prefix and the homes of all nodes are those of the row
+ * that s, of node k of the group, belongs to. */
+void tile_nest_use_row(tile_t *t, nest_t *s, uint32_t k);
+
+/* ---- nest_ahead.c ---- */
+/* Where nothing depends on the number of lanes, several registers at a time
+ * hide what one has to wait for; 0: the range is not known to be whole groups
+ * of so many, or there is no CPU. */
+int64_t tile_nest_wide(const tile_t *t, tile_range_t r);
+/* How much of the next row each pass over this one asks for. */
+void tile_nest_share_work(tile_t *t, nest_t *states, uint32_t count);
+/* Behind the statement for elements base .. base + lanes - 1; of `rows` that
+ * go together. */
+void tile_nest_ahead(tile_t *t, const nest_t *s, kir_block_t *block,
+                     kir_expr_t *base, int64_t lanes, int64_t rows);
+
+/* ---- nest_join.c ---- */
+void tile_nest_find_joined(tile_t *t, nest_t *states, uint32_t count);
+/* Node k of the group and those joined to it. */
+void tile_nest_joined(tile_t *t, nest_t *first, uint32_t k,
+                      kir_block_t *block);
+/* How many rows go together. */
+int64_t tile_nest_rows(tile_t *t, const nest_t *states, uint32_t count);
+
+#endif
