@@ -161,6 +161,82 @@ bool group_product_is_parallel(const tir_node_t *x, const tir_node_t *y) {
   return true;
 }
 
+static bool are_known(const product_list_t *l) {
+  int64_t n;
+  for (uint32_t i = 0; i < l->count; i++) {
+    if (!ix_is_const(l->indices[i]->extent, &n) || n <= 0) return false;
+  }
+  return true;
+}
+
+bool group_product_row_prefix(const product_form_t *f, uint32_t *prefix) {
+  if (f->m.count == 0 || f->key != NULL || f->node->guard != NULL ||
+      !are_known(&f->n) || !are_known(&f->k)) {
+    return false;
+  }
+  *prefix = f->par - f->n.count;
+  for (uint32_t i = 0; i < f->n.count; i++) {
+    if (f->node->indices[*prefix + i] != f->n.indices[i]) return false;
+  }
+  return true;
+}
+
+/* ---- what follows -------------------------------------------------------- */
+
+typedef struct following {
+  tir_node_t *const *nodes;
+  uint32_t count;
+  const tir_node_t *reader;
+  bool reads, is_elsewhere;
+} following_t;
+
+static const tir_node_t *maker_of(const following_t *f,
+                                  const tir_value_t *v) {
+  for (uint32_t k = 0; k < f->count; k++) {
+    if (f->nodes[k]->outs[0] == v) return f->nodes[k];
+  }
+  return NULL;
+}
+
+/* A load of the group that is not the element of the reader's own tuple. */
+static void check_element(void *user, tir_expr_t *e) {
+  following_t *f = user;
+  const tir_node_t *def =
+      e->op == TIR_X_LOAD ? maker_of(f, e->u.value) : NULL;
+  if (def == NULL) return;
+  f->reads = true;
+  f->is_elsewhere |= !group_product_is_parallel(def, f->reader);
+  for (uint32_t i = 0; i < e->arg_count && !f->is_elsewhere; i++) {
+    f->is_elsewhere = e->args[i]->op != TIR_X_INDEX ||
+                      e->args[i]->u.index != f->reader->indices[i];
+  }
+}
+
+bool group_product_reads(td_arena_t *scratch, tir_node_t *const *nodes,
+                         uint32_t count, tir_node_t *reader,
+                         bool *is_elsewhere) {
+  following_t f = {.nodes = nodes, .count = count, .reader = reader};
+  for (uint32_t i = 0; i < tir_node_expr_count(reader); i++) {
+    tir_walk(scratch, *tir_node_expr(reader, i), check_element, &f);
+  }
+  *is_elsewhere = f.is_elsewhere;
+  return f.reads;
+}
+
+bool group_product_has_rows(td_arena_t *scratch, tir_node_t *const *nodes,
+                            uint32_t count) {
+  for (uint32_t k = 0; k < count; k++) {
+    bool is_elsewhere;
+    if (group_is_contraction(nodes[k])) continue;
+    if (nodes[k]->reduce != TIR_REDUCE_NONE ||
+        !group_product_reads(scratch, nodes, k, nodes[k], &is_elsewhere) ||
+        is_elsewhere) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /* ---- sides --------------------------------------------------------------- */
 
 typedef struct adoption {

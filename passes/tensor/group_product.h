@@ -14,6 +14,10 @@
 
 #include "ir/expr.h"
 
+/* Bytes of the sums of rows that a block keeps until their rows are complete:
+ * half of a core's second cache. */
+enum { GROUP_ROW_BYTES = 1024 * 1024 };
+
 typedef struct product_list {
   uint32_t count;
   tir_index_t *indices[IX_MAX_RANK];
@@ -42,6 +46,18 @@ bool group_product_is_side(td_arena_t *scratch, const product_form_t *first,
  * their own unless all parallel extents are equal. */
 tir_expr_t *group_product_adopt(td_arena_t *arena, const product_form_t *first,
                                 const product_form_t *f, tir_expr_t *e);
+/* Leading parallel indices that are rows and batch, in front of all columns,
+ * which are known now like the depth; false: it is not so. */
+bool group_product_row_prefix(const product_form_t *f, uint32_t *prefix);
+/* Of a group of products and what follows them: whether what follows is done
+ * row by row, since it reads more than the element of its own tuple. */
+bool group_product_has_rows(td_arena_t *scratch, tir_node_t *const *nodes,
+                            uint32_t count);
+/* Whether a node reads what the nodes before it make, and in another way than
+ * at its own tuple. */
+bool group_product_reads(td_arena_t *scratch, tir_node_t *const *nodes,
+                         uint32_t count, tir_node_t *reader,
+                         bool *is_elsewhere);
 /* Equal parallel extents, in order: elements of one are beside those of the
  * other. */
 bool group_product_is_parallel(const tir_node_t *x, const tir_node_t *y);

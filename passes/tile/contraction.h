@@ -44,6 +44,7 @@ typedef struct product {
   bool is_direct;           /* sums go to memory as they are: no tile */
   bool is_narrow;           /* the tile has one panel: its sums are complete */
   bool is_thin;             /* a few rows: contraction_thin.c */
+  bool is_rows;             /* what follows goes by rows: contraction_rows.c */
   const tir_expr_t *packed; /* of b: a load of panels; NULL: b is packed here */
   bool a_lies, b_lies;      /* small enough to be read where it is */
   /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */
@@ -60,6 +61,10 @@ typedef struct product {
   int32_t side_of[CONTRACTION_NODES]; /* of a node of the group; -1: none */
   uint32_t leads[CONTRACTION_NODES];  /* side whose columns a node has */
   kir_expr_t *sums[CONTRACTION_SIDES]; /* at the indices set */
+  /* of contraction_rows.c: leading indices of a row, what they are for the
+   * row at work, and where it lies in the tiles */
+  uint32_t prefix;
+  kir_expr_t *row_subs[IX_MAX_RANK], *row;
   /* over flat indices; see contraction_prepare */
   tir_expr_t *guard;
   tir_expr_t *tails[CONTRACTION_NODES];  /* bodies of the maps behind it */
@@ -159,6 +164,12 @@ void contraction_copy_a(product_t *p, kir_block_t *block);
 kir_block_t *contraction_lane_steps(tile_t *t, kir_block_t *block,
                                     const char *name, kir_expr_t *count,
                                     kir_expr_t **out_at);
+
+/* ---- contraction_rows.c ---- */
+/* Scratch of one row. */
+void contraction_alloc_rows(product_t *p, kir_block_t *block);
+/* All that follows the sums of mh rows from ib on. */
+void contraction_finish_rows(product_t *p, kir_block_t *block);
 
 /* contraction_thin.c: few rows; b is read once and never stored. */
 void contraction_build_thin(product_t *p);

@@ -194,6 +194,38 @@ static void choose_block(product_t *p, int64_t m, int64_t n, int64_t k) {
   }
 }
 
+/* Rows whose sums may be kept until all columns are there. */
+static int64_t rows_that_fit(const product_t *p) {
+  int64_t bytes = 0, size = p->type == TDSL_DTYPE_F64 ? 8 : 4;
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    int64_t n = contraction_upper(p->sides[s].n.extent);
+    if (n > GROUP_ROW_BYTES) return 1;
+    bytes += (round_up(n, p->nr) + TILE_LANES) * size;
+  }
+  return bytes > GROUP_ROW_BYTES ? 1 : GROUP_ROW_BYTES / bytes;
+}
+
+/* Blocks of whole rows, `most` at most; enough of them, if there is enough to
+ * do. */
+static void choose_row_block(product_t *p, int64_t m, int64_t n, int64_t k,
+                             int64_t most) {
+  int64_t blocks = 1, size;
+  p->nc = 0;
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    p->nc += round_up(contraction_upper(p->sides[s].n.extent), p->nr);
+  }
+  for (;;) {
+    int64_t more = more_blocks(p, m, blocks);
+    p->bm = block_rows(p, m, blocks);
+    if (more == 0) return;
+    bool is_large = __builtin_mul_overflow(p->bm, n, &size) ||
+                    __builtin_mul_overflow(size, k, &size) ||
+                    size >= 2 * least_work;
+    if (p->bm <= most && (blocks >= MOST_BLOCKS || !is_large)) return;
+    blocks = more;
+  }
+}
+
 /* Sides whose columns come as panels. */
 static uint32_t count_packed(const product_t *p) {
   uint32_t count = 0;
@@ -218,7 +250,7 @@ static bool all_turn(product_t *p) {
 static bool suits_thin(product_t *p, int64_t m, int64_t n, int64_t k) {
   int64_t size = contraction_turn_lanes(p), rows;
   int64_t left = p->t->target->registers - size - 2;
-  return p->key == NULL && count_packed(p) == 0 &&
+  return !p->is_rows && p->key == NULL && count_packed(p) == 0 &&
          ix_is_const(p->m.extent, &rows) &&
          rows == m && m > 0 && m <= left && n >= size && k >= size &&
          all_turn(p);
@@ -274,7 +306,8 @@ static void choose_sizes(product_t *p) {
   if (k < p->kc || is_stream) p->kc = round_up(k, TILE_LANES);
   p->is_shallow = k <= p->kc;
   p->is_narrow =
-      p->is_shallow && !p->is_direct && p->nr % TILE_LANES == 0;
+      p->is_shallow && !p->is_direct && !p->is_rows &&
+      p->nr % TILE_LANES == 0;
   if (!p->is_shallow && k < INT64_MAX / 2) {
     int64_t blocks = (k + p->kc - 1) / p->kc;
     p->kc = round_up((k + blocks - 1) / blocks, TILE_LANES);
@@ -282,9 +315,10 @@ static void choose_sizes(product_t *p) {
   if (p->mr > m) p->mr = m;
   /* as many elements of a at a time as the target says, in more rows where
    * the depth is less */
-  int64_t most = MOST_MC * target->mc;
+  int64_t most = MOST_MC * target->mc, fit = rows_that_fit(p);
   p->mc = target->kc * target->mc / (is_wide ? 2 * p->kc : p->kc);
   if (p->mc > most) p->mc = most;
+  if (p->is_rows && p->mc > fit) p->mc = fit;
   if (p->mc < target->mr) p->mc = target->mr;
   p->mc -= p->mc % target->mr;
   bool is_known =
@@ -296,6 +330,10 @@ static void choose_sizes(product_t *p) {
   /* of rows that are not known only as many as there surely are blocks for */
   if (!is_known && m > DYNAMIC_PIECES * p->mc) m = DYNAMIC_PIECES * p->mc;
   p->bm = block_rows(p, m, 1);
+  if (p->is_rows) {
+    choose_row_block(p, m, n, k, p->is_shallow ? MOST_ROWS : fit);
+    return;
+  }
   if (n >= INT64_MAX / 2) {
     p->nc = 8 * p->nr;
     return;

@@ -129,6 +129,7 @@ void contraction_find_sides(product_t *p) {
     p->side_of[k] = -1;
     if (group_is_contraction(t->nodes[k])) add_side(p, k);
     uint32_t s = 0;
+    if (p->is_rows && p->side_of[k] < 0) continue;
     while (!group_product_is_parallel(p->sides[s].form.node, t->nodes[k])) s++;
     p->leads[k] = p->sides[s].lead;
   }

@@ -394,6 +394,7 @@ static void build(product_t *p) {
   tile_t *t = p->t;
   kir_block_t *block = contraction_grid(p, &t->kernel->body, p->bm);
   alloc_scratch(p, block);
+  if (p->is_rows) contraction_alloc_rows(p, block);
   kir_expr_t *bh;
   if (p->key == NULL) {
     bh = part_of(p, block, "bh", p->mb, p->m.extent, p->bm);
@@ -426,7 +427,8 @@ static void build(product_t *p) {
   if (!p->is_shallow) {
     rows = &tile_push(t, rows, tile_if(t, is_last(p)))->body;
   }
-  finish_all(p, rows, NULL);
+  if (p->is_rows) contraction_finish_rows(p, rows);
+  else finish_all(p, rows, NULL);
 }
 
 const char *contraction_columns_text(const product_t *p) {
@@ -451,6 +453,10 @@ static void describe(product_t *p) {
   if (p->side_count > 1) {
     tile_note(t, "%u products side by side: rows are brought once for all",
               p->side_count);
+  }
+  if (p->is_rows) {
+    tile_note(t, "a block has all columns of its rows, and finishes each row "
+                 "out of its tile");
   }
   if (p->is_thin) {
     tile_note(t,
@@ -502,8 +508,11 @@ bool tile_lower_contraction(tile_t *t) {
   if (!contraction_analyse(&p)) return false;
   bool is_simt = t->target->warp > 0;
   p.is_direct = can_be_direct(&p);
+  p.is_rows = group_product_has_rows(t->arena, t->nodes, t->node_count);
+  if (is_simt && p.is_rows) return false; /* joined for another target */
   contraction_find_sides(&p);
-  contraction_prepare(&p);
+  p.prefix = p.par - p.sides[0].form.n.count;
+  if (!p.is_rows) contraction_prepare(&p);
   if (is_simt) {
     contraction_build_simt(&p);
     return true;

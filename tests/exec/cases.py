@@ -476,6 +476,34 @@ def grouped():
         error="R04", parts=("to[6]", "5"))
 
 
+def row_ends():
+    near = [1e-5, 1e-5]
+    for b, t in ((1, 1), (2, 37), (0, 3)):
+        name = "%d_%d" % (b, t)
+        a = drawn(92, "f32", t, 48)
+        yield Case("row_ends", "stats", {
+            "x": drawn(93, "f32", t, 70), "a": a,
+            "w": drawn(94, "f32", 70, 48)}, name=name,
+            tol={"y": near, "r": near, "m": near, "s": [1e-4, 1e-4]})
+        x = drawn(95, "f32", b, t, 48)
+        yield Case("row_ends", "norm", {
+            "a": x, "w": drawn(96, "f64", 70, 48), "g": drawn(97, "f32", 70),
+            "c": drawn(98, "f32", 70)}, name=name, tol={"y": [2e-2, 2e-2]})
+        yield Case("row_ends", "turned", {
+            "x": x, "wq": drawn(99, "bf16", 3, 6, 48),
+            "wk": drawn(100, "bf16", 2, 6, 48),
+            "pos": tensor("i32", [b], [7 * i for i in range(b)]),
+            "cache": drawn(101, "f32", b, 400, 2, 6)}, name=name,
+            tol={"q": [2e-2, 2e-2], "cache": near})
+        yield Case("row_ends", "heads", {
+            "x": drawn(102, "f32", t, 700),
+            "w": drawn(103, "f32", 3, 6, 700)}, name=name,
+            tol={"y": [1e-4, 1e-4], "z": [1e-3, 1e-3]})
+        yield Case("row_ends", "doubles", {
+            "x": drawn(104, "f64", t, 70), "a": drawn(105, "f64", t, 48),
+            "w": drawn(106, "f64", 70, 48)}, name=name)
+
+
 # --- loops and routing ----------------------------------------------------
 def loops():
     tol = {"a": [1e-5, 1e-5], "b": [1e-5, 1e-5], "g": [1e-5, 1e-5]}
@@ -512,6 +540,7 @@ def cases():
     for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
-                 columns, product_ends, update_ends, sides, grouped):
+                 columns, product_ends, update_ends, sides, grouped,
+                 row_ends):
         out += list(make())
     return out
