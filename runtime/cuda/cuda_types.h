@@ -100,10 +100,13 @@ typedef enum rcuda_device_attr_t {
   RCUDA_DEV_MAX_PITCH = 11,
   RCUDA_DEV_REGISTERS_PER_BLOCK = 12,
   RCUDA_DEV_CLOCK_KHZ = 13,
+  RCUDA_DEV_TEXTURE_ALIGN = 14,
+  RCUDA_DEV_OVERLAP = 15,
   RCUDA_DEV_SM_COUNT = 16,
   RCUDA_DEV_INTEGRATED = 18,
   RCUDA_DEV_MAP_HOST_MEMORY = 19,
   RCUDA_DEV_COMPUTE_MODE = 20,
+  RCUDA_DEV_SURFACE_ALIGN = 30,
   RCUDA_DEV_CONCURRENT_KERNELS = 31,
   RCUDA_DEV_ECC = 32,
   RCUDA_DEV_PCI_BUS = 33,
@@ -115,14 +118,21 @@ typedef enum rcuda_device_attr_t {
   RCUDA_DEV_COPY_ENGINES = 40,
   RCUDA_DEV_UNIFIED_ADDRESSING = 41,
   RCUDA_DEV_PCI_DOMAIN = 50,
+  RCUDA_DEV_TEXTURE_PITCH_ALIGN = 51,
   RCUDA_DEV_CC_MAJOR = 75,
   RCUDA_DEV_CC_MINOR = 76,
   RCUDA_DEV_STREAM_PRIORITIES = 78,
+  RCUDA_DEV_GLOBAL_L1 = 79,
+  RCUDA_DEV_LOCAL_L1 = 80,
   RCUDA_DEV_SHARED_PER_SM = 81,
   RCUDA_DEV_REGISTERS_PER_SM = 82,
   RCUDA_DEV_MANAGED_MEMORY = 83,
+  RCUDA_DEV_BOARD_GROUP = 85,
+  RCUDA_DEV_DOUBLE_RATIO = 87,
   RCUDA_DEV_PAGEABLE_ACCESS = 88,
   RCUDA_DEV_CONCURRENT_MANAGED = 89,
+  RCUDA_DEV_COMPUTE_PREEMPTION = 90,
+  RCUDA_DEV_HOST_POINTERS = 91,
   RCUDA_DEV_COOPERATIVE_LAUNCH = 95,
   RCUDA_DEV_SHARED_PER_BLOCK_OPTIN = 97,
   RCUDA_DEV_HOST_REGISTER = 99,
@@ -131,7 +141,11 @@ typedef enum rcuda_device_attr_t {
   RCUDA_DEV_RESERVED_SHARED = 111,
   RCUDA_DEV_MEMORY_POOLS = 115,
   RCUDA_DEV_CLUSTER_LAUNCH = 120,
-  RCUDA_DEV_TENSOR_MAP = 127
+  RCUDA_DEV_MEMORY_DOMAINS = 126,
+  RCUDA_DEV_TENSOR_MAP = 127,
+  RCUDA_DEV_NUMA_ID = 131,
+  RCUDA_DEV_HOST_NUMA_ID = 134,
+  RCUDA_DEV_LAST = 147
 } rcuda_device_attr_t;
 
 typedef enum rcuda_func_attr_t {
@@ -236,6 +250,13 @@ typedef struct rcuda_launch_attr_t {
     } event;
   } value;
 } rcuda_launch_attr_t;
+
+/* Of cuCtxCreate: shares of a device and graphics, neither simulated. */
+typedef struct rcuda_ctx_params_t {
+  void *affinities;
+  int affinity_count;
+  void *graphics;
+} rcuda_ctx_params_t;
 
 typedef struct rcuda_launch_config_t {
   unsigned grid[3], block[3];

@@ -166,8 +166,9 @@ void sim_finding_text(td_buf_t *out, const sim_finding_t *f,
     if (f->space[0])
       td_buf_printf(out, "  %s+0x%llx", f->space,
                     (unsigned long long)f->address);
-    td_buf_printf(out, "  block (%u,%u,%u) warp %u", f->cta[0], f->cta[1],
-                  f->cta[2], f->warp);
+    if (f->launch) /* not of a call of the host */
+      td_buf_printf(out, "  block (%u,%u,%u) warp %u", f->cta[0], f->cta[1],
+                    f->cta[2], f->warp);
     if (f->lane < 32)
       td_buf_printf(out, " lane %u thread (%u,%u,%u)", f->lane, f->thread[0],
                     f->thread[1], f->thread[2]);

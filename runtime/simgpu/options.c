@@ -188,8 +188,10 @@ bool sim_options_set(sim_options_t *o, td_str_t item) {
   }
   if (!is_number) return false;
   if (td_str_eqc(key, "seed")) o->seed = n;
-  else if (td_str_eqc(key, "preempt")) o->preempt = (uint32_t)n;
-  else if (td_str_eqc(key, "threads")) o->threads = (uint32_t)n;
+  else if (td_str_eqc(key, "preempt") && n <= UINT32_MAX)
+    o->preempt = (uint32_t)n;
+  else if (td_str_eqc(key, "threads") && n <= UINT32_MAX)
+    o->threads = (uint32_t)n;
   else if (td_str_eqc(key, "mem")) o->memory = n;
   else if (td_str_eqc(key, "budget")) o->budget = n;
   else if (td_str_eqc(key, "deadline")) o->deadline = n;
@@ -206,22 +208,38 @@ void sim_options_mode(td_buf_t *out, const sim_options_t *o) {
   if (o->preempt) td_buf_printf(out, ",preempt:%u", o->preempt);
 }
 
+/* The first one is kept. */
+static void not_known(sim_options_t *o, td_env_id_t id, td_str_t word) {
+  td_buf_t buf;
+  if (o->unknown[0]) return;
+  td_buf_init_fixed(&buf, o->unknown, sizeof o->unknown);
+  td_buf_printf(&buf, "%s: %.*s", td_env_row(id)->name, TD_STR_ARG(word));
+}
+
 void sim_options_read(sim_options_t *o) {
   memset(o, 0, sizeof *o);
   o->checks = SIM_CHECK_ALL;
   o->poison = 0xFF;
   o->deadline = 60000;
   o->seed = (uint64_t)td_env_int(TD_ENV_SIM_SEED);
+  const char *seed = td_env_set(TD_ENV_SIM_SEED);
+  uint64_t value;
+  if (seed && !read_number(td_str(seed + (*seed == '-')), &value))
+    not_known(o, TD_ENV_SIM_SEED, td_str(seed));
   const char *check = td_env_set(TD_ENV_SIM_CHECK);
-  if (check) read_checks(o, td_str(check));
+  if (check && !read_checks(o, td_str(check)))
+    not_known(o, TD_ENV_SIM_CHECK, td_str(check));
   const char *report = td_env_set(TD_ENV_SIM_REPORT);
   if (report && strlen(report) < sizeof o->report)
     memcpy(o->report, report, strlen(report) + 1);
+  else if (report)
+    not_known(o, TD_ENV_SIM_REPORT, td_str(report));
   const char *mode = td_env_set(TD_ENV_SIM_MODE);
   for (const char *p = mode ? mode : ""; *p;) {
     const char *end = p;
     while (*end && *end != ',') end++;
-    sim_options_set(o, td_str_n(p, (size_t)(end - p)));
+    td_str_t item = td_str_n(p, (size_t)(end - p));
+    if (!sim_options_set(o, item)) not_known(o, TD_ENV_SIM_MODE, item);
     p = *end ? end + 1 : end;
   }
 }

@@ -72,6 +72,8 @@ typedef struct sim_options_t {
   bool samples_first, samples_last; /* blocks to run; none set: all */
   uint32_t samples_random;
   char report[512]; /* path of the JSON lines file, "" for none */
+  char unknown[96]; /* "VARIABLE: word" of the environment that is no option;
+                       cuInit says so and fails */
   char fail[64];    /* function of an injected failure */
   uint64_t fail_call;
   int fail_code;
@@ -99,7 +101,8 @@ void sim_poison_fill(const sim_options_t *options, void *to, size_t bytes,
 
 /* The schedule as items of TDSL_SIM_MODE. */
 void sim_options_mode(td_buf_t *out, const sim_options_t *options);
-/* Defaults, then TDSL_SIM_SEED, _CHECK, _MODE and _REPORT. */
+/* Defaults, then TDSL_SIM_SEED, _CHECK, _MODE and _REPORT; what cannot be
+   understood is kept in `unknown`. */
 void sim_options_read(sim_options_t *options);
 /* One "key:value" item of TDSL_SIM_MODE, or "seed:N", "check:LIST". False if
    it is not known. */

@@ -62,6 +62,18 @@ static uint8_t *range(const sim_ctx_t *ctx, uint64_t address,
                     : (uint8_t *)(uintptr_t)address;
 }
 
+/* An address that a call takes as a device's: in a window, or pinned. Host
+   memory behind any other one is not touched. */
+static bool is_reachable(uint64_t address, uint64_t bytes) {
+  const sim_alloc_t *a = sim_pinned_at(address);
+  if (sim_is_device_address(address) ||
+      (a && bytes <= a->address + a->bytes - address))
+    return true;
+  sim_host_finding(SIM_CHECK_MEM_BOUNDS, "copy", address, bytes,
+                   "is no memory that a device can reach");
+  return false;
+}
+
 static bool is_range(const sim_ctx_t *ctx, uint64_t address, uint64_t bytes,
                      bool is_write, when_t when) {
   while (bytes) {
@@ -78,10 +90,13 @@ int sim_check_ranges(const sim_ctx_t *ctx, const sim_op_run_t *op,
                      bool is_graph) {
   when_t when = is_graph ? WHEN_ADDED : WHEN_CALLED;
   for (uint64_t row = 0; row < sim_op_rows(op); row++) {
+    uint64_t src = sim_op_src(op, row), dst = sim_op_dst(op, row);
     if (op->kind == SIM_RUN_COPY &&
-        !is_range(ctx, sim_op_src(op, row), op->bytes, false, when))
+        ((op->src_is_device && !is_reachable(src, op->bytes)) ||
+         !is_range(ctx, src, op->bytes, false, when)))
       return RCUDA_INVALID_VALUE;
-    if (!is_range(ctx, sim_op_dst(op, row), op->bytes, true, when))
+    if ((op->dst_is_device && !is_reachable(dst, op->bytes)) ||
+        !is_range(ctx, dst, op->bytes, true, when))
       return RCUDA_INVALID_VALUE;
   }
   return 0;
@@ -189,52 +204,62 @@ static int submit_copy(sim_ctx_t *ctx, sim_op_run_t *op, const void *stream,
   return code;
 }
 
-static int copy(const char *name, uint64_t dst, uint64_t src, size_t bytes,
-                const void *stream, bool is_sync) {
+/* Which addresses of a copy its name says are a device's. */
+typedef enum ends_t { ENDS_ANY, ENDS_H2D, ENDS_D2H, ENDS_D2D } ends_t;
+
+static int copy(const char *name, ends_t ends, uint64_t dst, uint64_t src,
+                size_t bytes, const void *stream, bool is_sync) {
   sim_ctx_t *ctx;
   int code = sim_enter_ctx(name, &ctx);
   if (code) return code;
   if (!bytes) return sim_leave(0);
   if (!dst || !src) return sim_leave(RCUDA_INVALID_VALUE);
   sim_op_run_t op = copy_op(name, dst, src, bytes);
+  op.dst_is_device = ends == ENDS_H2D || ends == ENDS_D2D;
+  op.src_is_device = ends == ENDS_D2H || ends == ENDS_D2D;
   return sim_leave(submit_copy(ctx, &op, stream, is_sync));
 }
 
 SIM_EXPORT int cuMemcpyHtoD_v2(uint64_t dst, const void *src, size_t bytes) {
   SIM_ARGS(dst, src, bytes);
-  return copy("cuMemcpyHtoD_v2", dst, ADDRESS(src), bytes, NULL, true);
+  return copy("cuMemcpyHtoD_v2", ENDS_H2D, dst, ADDRESS(src), bytes, NULL,
+              true);
 }
 SIM_EXPORT int cuMemcpyDtoH_v2(void *dst, uint64_t src, size_t bytes) {
   SIM_ARGS(dst, src, bytes);
-  return copy("cuMemcpyDtoH_v2", ADDRESS(dst), src, bytes, NULL, true);
+  return copy("cuMemcpyDtoH_v2", ENDS_D2H, ADDRESS(dst), src, bytes, NULL,
+              true);
 }
 SIM_EXPORT int cuMemcpyDtoD_v2(uint64_t dst, uint64_t src, size_t bytes) {
   SIM_ARGS(dst, src, bytes);
-  return copy("cuMemcpyDtoD_v2", dst, src, bytes, NULL, true);
+  return copy("cuMemcpyDtoD_v2", ENDS_D2D, dst, src, bytes, NULL, true);
 }
 SIM_EXPORT int cuMemcpy(uint64_t dst, uint64_t src, size_t bytes) {
   SIM_ARGS(dst, src, bytes);
-  return copy("cuMemcpy", dst, src, bytes, NULL, true);
+  return copy("cuMemcpy", ENDS_ANY, dst, src, bytes, NULL, true);
 }
 SIM_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src,
                                     size_t bytes, rcuda_stream_t *stream) {
   SIM_ARGS(dst, src, bytes, stream);
-  return copy("cuMemcpyHtoDAsync_v2", dst, ADDRESS(src), bytes, stream, false);
+  return copy("cuMemcpyHtoDAsync_v2", ENDS_H2D, dst, ADDRESS(src), bytes,
+              stream, false);
 }
 SIM_EXPORT int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes,
                                     rcuda_stream_t *stream) {
   SIM_ARGS(dst, src, bytes, stream);
-  return copy("cuMemcpyDtoHAsync_v2", ADDRESS(dst), src, bytes, stream, false);
+  return copy("cuMemcpyDtoHAsync_v2", ENDS_D2H, ADDRESS(dst), src, bytes,
+              stream, false);
 }
 SIM_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t dst, uint64_t src, size_t bytes,
                                     rcuda_stream_t *stream) {
   SIM_ARGS(dst, src, bytes, stream);
-  return copy("cuMemcpyDtoDAsync_v2", dst, src, bytes, stream, false);
+  return copy("cuMemcpyDtoDAsync_v2", ENDS_D2D, dst, src, bytes, stream,
+              false);
 }
 SIM_EXPORT int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t bytes,
                              rcuda_stream_t *stream) {
   SIM_ARGS(dst, src, bytes, stream);
-  return copy("cuMemcpyAsync", dst, src, bytes, stream, false);
+  return copy("cuMemcpyAsync", ENDS_ANY, dst, src, bytes, stream, false);
 }
 /* Each end lies in its context's device. */
 static int copy_peer(const char *name, uint64_t dst, const void *dst_ctx,
@@ -292,13 +317,16 @@ int sim_copy_op(const char *name, const rcuda_copy3d_t *c,
   uint64_t src_rows = c->src_height ? c->src_height : c->src_y + c->height;
   uint64_t dst_rows = c->dst_height ? c->dst_height : c->dst_y + c->height;
   bool has_planes = c->depth > 1 || c->src_z || c->dst_z;
-  if (!src || !dst || src_pitch < c->src_x + c->width ||
+  if (!src || !dst || c->height > INT32_MAX || c->depth > INT32_MAX ||
+      src_pitch < c->src_x + c->width ||
       dst_pitch < c->dst_x + c->width || src_pitch > INT32_MAX ||
       dst_pitch > INT32_MAX ||
       (has_planes && (src_rows < c->src_y + c->height ||
                       dst_rows < c->dst_y + c->height)))
     return RCUDA_INVALID_VALUE;
   *op = copy_op(name, 0, 0, c->width);
+  op->src_is_device = c->src_type == RCUDA_MEMORY_DEVICE;
+  op->dst_is_device = c->dst_type == RCUDA_MEMORY_DEVICE;
   op->rows = c->height;
   op->planes = c->depth;
   op->src_pitch = src_pitch;
@@ -372,8 +400,8 @@ int sim_fill_op(const char *name, uint64_t dst, size_t pitch, uint32_t value,
     return RCUDA_INVALID_VALUE;
   sim_op_run_t fill = {.kind = SIM_RUN_FILL, .name = name, .dst = dst,
                        .value = value, .width = element,
-                       .bytes = width * element, .rows = height,
-                       .dst_pitch = pitch};
+                       .dst_is_device = true, .bytes = width * element,
+                       .rows = height, .dst_pitch = pitch};
   *op = fill;
   return 0;
 }

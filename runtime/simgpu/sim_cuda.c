@@ -12,6 +12,8 @@ SIM_EXPORT int cuInit(unsigned flags) {
   sim_state_t *s = sim_state();
   if (flags) return sim_leave(RCUDA_INVALID_VALUE);
   if (!s->has_key) return sim_leave(RCUDA_OUT_OF_MEMORY);
+  /* a misspelled mode must not pass for the default one */
+  if (!sim_options_usable()) return sim_leave(RCUDA_INVALID_VALUE);
   s->is_up = true;
   return sim_leave(0);
 }
@@ -57,7 +59,7 @@ SIM_EXPORT int cuGetErrorString(int code, const char **out) {
 
 /* -- devices -- */
 
-static bool is_device(int device) {
+bool sim_is_device(int device) {
   return device >= 0 && (uint32_t)device < sim_state()->device_count;
 }
 
@@ -75,7 +77,7 @@ SIM_EXPORT int cuDeviceGet(int *out, int ordinal) {
   int code = sim_enter("cuDeviceGet", true);
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(ordinal)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(ordinal)) return sim_leave(RCUDA_INVALID_DEVICE);
   *out = ordinal;
   return sim_leave(0);
 }
@@ -85,7 +87,7 @@ SIM_EXPORT int cuDeviceGetName(char *out, int length, int device) {
   int code = sim_enter("cuDeviceGetName", true);
   if (code) return code;
   if (!out || length <= 0) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   td_buf_t buf;
   td_buf_init_fixed(&buf, out, (size_t)length);
   td_buf_puts(&buf, sim_state()->row->name);
@@ -97,7 +99,7 @@ SIM_EXPORT int cuDeviceGetUuid_v2(rcuda_uuid_t *out, int device) {
   int code = sim_enter("cuDeviceGetUuid_v2", true);
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   memset(out, 0, sizeof *out);
   memcpy(out->bytes, "simgpu", 6);
   memcpy(out->bytes + 8, sim_state()->row->key,
@@ -112,7 +114,7 @@ SIM_EXPORT int cuDeviceTotalMem_v2(size_t *out, int device) {
   if (code) return code;
   sim_state_t *s = sim_state();
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   *out = s->options.memory ? s->options.memory : s->row->memory;
   return sim_leave(0);
 }
@@ -122,7 +124,7 @@ SIM_EXPORT int cuDeviceGetPCIBusId(char *out, int length, int device) {
   int code = sim_enter("cuDeviceGetPCIBusId", true);
   if (code) return code;
   if (!out || length < 13) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   td_buf_t buf;
   td_buf_init_fixed(&buf, out, (size_t)length);
   td_buf_printf(&buf, "0000:%02x:00.0", device + 1);
@@ -135,7 +137,7 @@ SIM_EXPORT int cuDeviceCanAccessPeer(int *out, int device, int peer) {
   int code = sim_enter("cuDeviceCanAccessPeer", true);
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device) || !is_device(peer))
+  if (!sim_is_device(device) || !sim_is_device(peer))
     return sim_leave(RCUDA_INVALID_DEVICE);
   *out = device != peer;
   return sim_leave(0);
@@ -148,62 +150,9 @@ SIM_EXPORT int cuDeviceGetP2PAttribute(int *out, int attribute, int device,
   if (code) return code;
   if (!out || attribute < 1 || attribute > 5)
     return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device) || !is_device(peer) || device == peer)
+  if (!sim_is_device(device) || !sim_is_device(peer) || device == peer)
     return sim_leave(RCUDA_INVALID_DEVICE);
   *out = attribute != 4; /* 4: arrays, which do not exist here */
-  return sim_leave(0);
-}
-
-SIM_EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
-  SIM_ARGS(out, attribute, device);
-  int code = sim_enter("cuDeviceGetAttribute", true);
-  if (code) return code;
-  if (!out || attribute < 1 || attribute > 147)
-    return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
-  const sim_device_row_t *r = sim_state()->row;
-  switch (attribute) {
-  case RCUDA_DEV_MAX_THREADS_PER_BLOCK:
-  case RCUDA_DEV_MAX_BLOCK_X:
-  case RCUDA_DEV_MAX_BLOCK_Y: *out = 1024; break;
-  case RCUDA_DEV_MAX_BLOCK_Z: *out = 64; break;
-  case RCUDA_DEV_MAX_GRID_X: *out = INT32_MAX; break;
-  case RCUDA_DEV_MAX_GRID_Y:
-  case RCUDA_DEV_MAX_GRID_Z: *out = 65535; break;
-  case RCUDA_DEV_SHARED_PER_BLOCK: *out = 49152; break;
-  case RCUDA_DEV_CONSTANT_BYTES: *out = 65536; break;
-  case RCUDA_DEV_WARP_SIZE: *out = 32; break;
-  case RCUDA_DEV_MAX_PITCH: *out = INT32_MAX; break;
-  case RCUDA_DEV_REGISTERS_PER_BLOCK:
-  case RCUDA_DEV_REGISTERS_PER_SM: *out = (int)r->registers; break;
-  case RCUDA_DEV_CLOCK_KHZ: *out = (int)r->clock_khz; break;
-  case RCUDA_DEV_SM_COUNT: *out = (int)r->sms; break;
-  case RCUDA_DEV_MAP_HOST_MEMORY:
-  case RCUDA_DEV_CONCURRENT_KERNELS:
-  case RCUDA_DEV_ECC:
-  case RCUDA_DEV_UNIFIED_ADDRESSING:
-  case RCUDA_DEV_STREAM_PRIORITIES:
-  case RCUDA_DEV_COOPERATIVE_LAUNCH:
-  case RCUDA_DEV_HOST_REGISTER:
-  case RCUDA_DEV_MANAGED_MEMORY:
-  case RCUDA_DEV_VIRTUAL_MEMORY:
-  case RCUDA_DEV_MEMORY_POOLS: *out = 1; break;
-  case RCUDA_DEV_PCI_BUS: *out = device + 1; break;
-  case RCUDA_DEV_MEMORY_CLOCK_KHZ: *out = (int)r->memory_khz; break;
-  case RCUDA_DEV_MEMORY_BUS_BITS: *out = (int)r->bus_bits; break;
-  case RCUDA_DEV_L2_BYTES: *out = (int)r->l2; break;
-  case RCUDA_DEV_THREADS_PER_SM: *out = (int)(r->warps * 32); break;
-  case RCUDA_DEV_COPY_ENGINES: *out = (int)r->copy_engines; break;
-  case RCUDA_DEV_CC_MAJOR: *out = (int)(r->cc / 10); break;
-  case RCUDA_DEV_CC_MINOR: *out = (int)(r->cc % 10); break;
-  case RCUDA_DEV_SHARED_PER_SM: *out = (int)r->shared_sm; break;
-  case RCUDA_DEV_SHARED_PER_BLOCK_OPTIN: *out = (int)r->shared_optin; break;
-  case RCUDA_DEV_BLOCKS_PER_SM: *out = (int)r->ctas; break;
-  case RCUDA_DEV_RESERVED_SHARED: *out = r->cc >= 80 ? 1024 : 0; break;
-  case RCUDA_DEV_CLUSTER_LAUNCH:
-  case RCUDA_DEV_TENSOR_MAP: *out = r->cc >= 90; break;
-  default: *out = 0; break; /* features that are not simulated */
-  }
   return sim_leave(0);
 }
 
@@ -310,14 +259,23 @@ static void destroy_ctx(sim_ctx_t *ctx, bool reports) {
   free(ctx);
 }
 
-SIM_EXPORT int cuCtxCreate_v4(rcuda_ctx_t **out, void *params,
+/* One way to wait at most (none, 1, 2 or 4) and the others up to 0x80. */
+static bool are_ctx_flags(unsigned flags) {
+  unsigned waits = flags & 7u;
+  return flags <= 0xFF && (waits & (waits - 1)) == 0;
+}
+
+SIM_EXPORT int cuCtxCreate_v4(rcuda_ctx_t **out,
+                              const rcuda_ctx_params_t *params,
                               unsigned flags, int device) {
   SIM_ARGS(out, params, flags, device);
   int code = sim_enter("cuCtxCreate_v4", true);
-  (void)params;
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!are_ctx_flags(flags)) return sim_leave(RCUDA_INVALID_VALUE);
+  if (params && (params->affinity_count || params->graphics))
+    return sim_leave(RCUDA_NOT_SUPPORTED);
   sim_ctx_t *ctx = new_ctx(device, flags, false);
   if (!ctx || !push(ctx->handle)) return sim_leave(RCUDA_OUT_OF_MEMORY);
   *out = (rcuda_ctx_t *)(uintptr_t)ctx->handle;
@@ -497,7 +455,7 @@ SIM_EXPORT int cuDevicePrimaryCtxRetain(rcuda_ctx_t **out, int device) {
   if (code) return code;
   sim_state_t *s = sim_state();
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   if (!sim_primary(device)) return sim_leave(RCUDA_OUT_OF_MEMORY);
   s->primary_uses[device]++;
   *out = (rcuda_ctx_t *)(uintptr_t)s->primary[device];
@@ -517,7 +475,7 @@ SIM_EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
   int code = sim_enter("cuDevicePrimaryCtxRelease_v2", true);
   if (code) return code;
   sim_state_t *s = sim_state();
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   if (!s->primary_uses[device]) return sim_leave(RCUDA_INVALID_CONTEXT);
   if (--s->primary_uses[device] == 0) end_primary(device);
   return sim_leave(0);
@@ -527,7 +485,7 @@ SIM_EXPORT int cuDevicePrimaryCtxReset_v2(int device) {
   SIM_ARGS(device);
   int code = sim_enter("cuDevicePrimaryCtxReset_v2", true);
   if (code) return code;
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   end_primary(device);
   return sim_leave(0);
 }
@@ -536,7 +494,8 @@ SIM_EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) {
   SIM_ARGS(device, flags);
   int code = sim_enter("cuDevicePrimaryCtxSetFlags_v2", true);
   if (code) return code;
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!are_ctx_flags(flags)) return sim_leave(RCUDA_INVALID_VALUE);
   sim_state()->primary_flags[device] = flags;
   return sim_leave(0);
 }
@@ -548,7 +507,7 @@ SIM_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags,
   if (code) return code;
   sim_state_t *s = sim_state();
   if (!flags || !active) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   *flags = s->primary_flags[device];
   *active = s->primary_uses[device] != 0;
   return sim_leave(0);

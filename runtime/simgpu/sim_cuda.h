@@ -18,7 +18,8 @@ int cuDeviceGetPCIBusId(char *out, int length, int device);
 int cuDeviceCanAccessPeer(int *out, int device, int peer);
 int cuDeviceGetP2PAttribute(int *out, int attribute, int device, int peer);
 int cuDeviceGetAttribute(int *out, int attribute, int device);
-int cuCtxCreate_v4(rcuda_ctx_t **out, void *params, unsigned flags, int device);
+int cuCtxCreate_v4(rcuda_ctx_t **out, const rcuda_ctx_params_t *params,
+                   unsigned flags, int device);
 int cuCtxCreate_v2(rcuda_ctx_t **out, unsigned flags, int device);
 int cuCtxDestroy_v2(rcuda_ctx_t *handle);
 int cuCtxPushCurrent_v2(rcuda_ctx_t *handle);

@@ -43,9 +43,11 @@ static int check_cluster(const sim_func_t *f, sim_op_launch_t *o,
                   asked[0], asked[1], asked[2], fixed[0], fixed[1],
                   fixed[2]);
   uint64_t size = (uint64_t)o->cluster[0] * o->cluster[1] * o->cluster[2];
-  if (size == 1) return 0;
+  if (size == 1 && (o->cluster[0] & o->cluster[1] & o->cluster[2]) == 1)
+    return 0;
   uint32_t most = row->max_cluster && !f->non_portable ? 8 : row->max_cluster;
-  if (size == 0 || size > most)
+  if (size == 0 || size > most || o->cluster[0] > most ||
+      o->cluster[1] > most || o->cluster[2] > most)
     return refuse(SIM_CHECK_LAUNCH_CLUSTER, f,
                   "clusters of %llu blocks; the most is %u",
                   (unsigned long long)size, most);
@@ -75,9 +77,10 @@ static int copy_params(const sim_func_t *f, void **params, void **extra,
   }
   const void *buffer = NULL;
   size_t have = 0;
-  for (size_t i = 0; extra && extra[i] != RCUDA_PARAM_END && i < 8; i += 2) {
+  for (size_t i = 0; extra && i < 8 && extra[i] != RCUDA_PARAM_END; i += 2) {
     if (extra[i] == RCUDA_PARAM_BUFFER) buffer = extra[i + 1];
-    if (extra[i] == RCUDA_PARAM_BYTES) memcpy(&have, extra[i + 1], 8);
+    if (extra[i] == RCUDA_PARAM_BYTES && extra[i + 1])
+      memcpy(&have, extra[i + 1], 8);
   }
   if (!buffer || have < bytes)
     return refuse(SIM_CHECK_LAUNCH_PARAMS, f,
@@ -215,6 +218,14 @@ static int submit(sim_ctx_t *ctx, const rcuda_launch_config_t *c,
   return code;
 }
 
+/* Function and stream belong to the context that launches. */
+static bool is_of(const sim_ctx_t *ctx, const sim_func_t *f,
+                  const sim_stream_t *stream) {
+  const sim_module_t *m = sim_handle_number(SIM_TYPE_MODULE, f->module);
+  return m && m->ctx == ctx->handle &&
+         (!stream || stream->ctx == ctx->handle);
+}
+
 static int launch(const char *name, rcuda_func_t *handle,
                   const rcuda_launch_config_t *config, void **params,
                   void **extra) {
@@ -224,7 +235,10 @@ static int launch(const char *name, rcuda_func_t *handle,
   if (!config || (config->attribute_count && !config->attributes))
     return sim_leave(RCUDA_INVALID_VALUE);
   sim_func_t *f = sim_func_of(handle);
-  if (!f) return sim_leave(RCUDA_INVALID_HANDLE);
+  sim_stream_t *stream;
+  if (!f || !sim_stream_of(config->stream, &stream) ||
+      !is_of(ctx, f, stream))
+    return sim_leave(RCUDA_INVALID_HANDLE);
   sim_op_run_t op = {.name = name};
   code = sim_prepare_launch(f, config, params, extra, &op);
   if (code) {

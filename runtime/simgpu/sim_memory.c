@@ -2,6 +2,7 @@
 #include "runtime/simgpu/sim_cuda.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 /* -- allocation -- */
 
@@ -155,6 +156,9 @@ static int pin(sim_ctx_t *ctx, void *host, size_t bytes, bool is_ours) {
 
 static int own_pages(sim_ctx_t *ctx, size_t bytes, void **out) {
   void *host = NULL;
+  /* poison touches every page: more than there is must fail here */
+  if (bytes / 4096 >= (size_t)sysconf(_SC_PHYS_PAGES))
+    return RCUDA_OUT_OF_MEMORY;
   if (posix_memalign(&host, 4096, bytes)) return RCUDA_OUT_OF_MEMORY;
   memset(host, SIM_POISON, bytes);
   int code = pin(ctx, host, bytes, true);
@@ -169,9 +173,8 @@ static int host_alloc(const char *name, void **out, size_t bytes,
                       unsigned flags) {
   sim_ctx_t *ctx;
   int code = sim_enter_ctx(name, &ctx);
-  (void)flags;
   if (code) return code;
-  if (!out || !bytes) return sim_leave(RCUDA_INVALID_VALUE);
+  if (!out || !bytes || flags > 7) return sim_leave(RCUDA_INVALID_VALUE);
   code = sim_no_capture();
   if (code) return sim_leave(code);
   return sim_leave(own_pages(ctx, bytes, out));
@@ -229,10 +232,13 @@ SIM_EXPORT int cuMemHostRegister_v2(void *host, size_t bytes,
   SIM_ARGS(host, bytes, flags);
   sim_ctx_t *ctx;
   int code = sim_enter_ctx("cuMemHostRegister_v2", &ctx);
-  (void)flags;
   if (code) return code;
-  if (!host || !bytes) return sim_leave(RCUDA_INVALID_VALUE);
-  if (pinned(host)) return sim_leave(RCUDA_HOST_REGISTERED);
+  uint64_t first = (uint64_t)(uintptr_t)host;
+  if (!host || !bytes || flags > 15 || bytes > UINT64_MAX - first ||
+      sim_is_device_address(first))
+    return sim_leave(RCUDA_INVALID_VALUE);
+  if (pinned(host) || pinned((const char *)host + (bytes - 1)))
+    return sim_leave(RCUDA_HOST_REGISTERED);
   return sim_leave(pin(ctx, host, bytes, false));
 }
 

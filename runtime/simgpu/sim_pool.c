@@ -275,10 +275,6 @@ int sim_run_alloc(const sim_op_run_t *op) {
 
 /* -- pools -- */
 
-static bool is_device(int device) {
-  return device >= 0 && (uint32_t)device < sim_state()->device_count;
-}
-
 SIM_EXPORT int cuMemPoolCreate(rcuda_pool_t **out,
                                const rcuda_pool_props_t *props) {
   SIM_ARGS(out, props);
@@ -287,7 +283,8 @@ SIM_EXPORT int cuMemPoolCreate(rcuda_pool_t **out,
   if (!out || !props || props->type != RCUDA_MEM_PINNED ||
       props->location.type != RCUDA_LOCATION_DEVICE)
     return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(props->location.id)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(props->location.id))
+    return sim_leave(RCUDA_INVALID_DEVICE);
   if (props->handles || props->usage) return sim_leave(RCUDA_NOT_SUPPORTED);
   sim_pool_t *p = new_pool((uint32_t)props->location.id, props->max_bytes);
   if (!p) return sim_leave(RCUDA_OUT_OF_MEMORY);
@@ -414,7 +411,7 @@ SIM_EXPORT int cuMemPoolGetAccess(int *flags, rcuda_pool_t *handle,
   int code = with_pool("cuMemPoolGetAccess", handle, &p);
   if (code) return code;
   if (!flags || !location || location->type != RCUDA_LOCATION_DEVICE ||
-      !is_device(location->id))
+      !sim_is_device(location->id))
     return sim_leave(RCUDA_INVALID_VALUE);
   *flags = p->writers >> location->id & 1   ? RCUDA_ACCESS_BOTH
            : p->readers >> location->id & 1 ? RCUDA_ACCESS_READ
@@ -427,7 +424,7 @@ static int device_pool(const char *name, rcuda_pool_t **out, int device,
   int code = sim_enter(name, true);
   if (code) return code;
   if (!out) return sim_leave(RCUDA_INVALID_VALUE);
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   const sim_pool_t *p = pool_of((uint32_t)device, is_default);
   if (!p) return sim_leave(RCUDA_OUT_OF_MEMORY);
   *out = (rcuda_pool_t *)(uintptr_t)p->handle;
@@ -449,7 +446,7 @@ SIM_EXPORT int cuDeviceSetMemPool(int device, rcuda_pool_t *handle) {
   sim_pool_t *p;
   int code = with_pool("cuDeviceSetMemPool", handle, &p);
   if (code) return code;
-  if (!is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
+  if (!sim_is_device(device)) return sim_leave(RCUDA_INVALID_DEVICE);
   if (p->device != (uint32_t)device) return sim_leave(RCUDA_INVALID_VALUE);
   sim_state()->pool[device] = p->handle;
   return sim_leave(0);

@@ -72,6 +72,21 @@ static const struct {
     {"cuTensorMapReplaceAddress", 12000},
 };
 
+/* Calls of the collective library have no versions and no table. */
+bool sim_call_name(char *name, size_t bytes) {
+  if (strncmp(name, "nccl", 4) == 0) return true;
+  for (size_t i = 0; i < sizeof procs / sizeof *procs; i++) {
+    size_t n = strlen(procs[i].export_name);
+    if ((strcmp(procs[i].name, name) != 0 &&
+         strcmp(procs[i].export_name, name) != 0) ||
+        n >= bytes)
+      continue;
+    memcpy(name, procs[i].export_name, n + 1);
+    return true;
+  }
+  return false;
+}
+
 static int first_version(const char *base) {
   for (size_t i = 0; i < sizeof since / sizeof *since; i++)
     if (strcmp(since[i].name, base) == 0) return since[i].version;

@@ -61,6 +61,7 @@ typedef struct sim_op_run_t {
   sim_op_launch_t launch;
   uint64_t dst, src; /* device or host addresses; dst of ALLOC and FREE */
   uint64_t bytes;    /* of a row */
+  bool dst_is_device, src_is_device; /* the call says so */
   uint64_t rows, dst_pitch, src_pitch;
   uint64_t planes, dst_plane, src_plane; /* of 3D copies; 0 and 1 are one */
   uint32_t value, width;

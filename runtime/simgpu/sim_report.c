@@ -45,6 +45,9 @@ SIM_EXPORT int simgpu_configure(const char *text) {
       return sim_leave(RCUDA_INVALID_VALUE);
     }
     if (td_str_starts(item, "fail:")) s->fail_seen = 0;
+    if ((td_str_starts(item, "fail:") || td_str_starts(item, "report:")) &&
+        !sim_options_usable())
+      return sim_leave(RCUDA_INVALID_VALUE);
     p = *end ? end + 1 : end;
   }
   return sim_leave(0);

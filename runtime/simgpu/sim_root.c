@@ -12,7 +12,7 @@ sim_state_t *sim_state(void) {
 /* Before the first call: options from the environment, one h100. */
 void sim_first_time(void) {
   sim_state_t *s = sim_state();
-  if (!s->has_key && pthread_key_create(&s->key, sim_thread_free) == 0)
+  if (!s->has_key && pthread_key_create(&s->key, sim_thread_ended) == 0)
     __atomic_store_n(&s->has_key, true, __ATOMIC_RELEASE);
   if (s->has_options) return;
   sim_options_read(&s->options);
@@ -27,6 +27,25 @@ static int inject(sim_state_t *s, const char *name) {
   sim_options_t *o = &s->options;
   if (!o->fail[0] || strcmp(o->fail, name) != 0) return 0;
   return ++s->fail_seen == o->fail_call ? o->fail_code : 0;
+}
+
+bool sim_options_usable(void) {
+  sim_options_t *o = &sim_state()->options;
+  if (o->unknown[0]) {
+    fprintf(stderr, "simgpu: not an option: %s\n", o->unknown);
+    return false;
+  }
+  if (o->fail[0] && !sim_call_name(o->fail, sizeof o->fail)) {
+    fprintf(stderr, "simgpu: no call is named %s\n", o->fail);
+    return false;
+  }
+  if (!o->report[0]) return true;
+  FILE *f = fopen(o->report, "ab");
+  if (f)
+    fclose(f);
+  else
+    fprintf(stderr, "simgpu: cannot write %s\n", o->report);
+  return f != NULL;
 }
 
 int sim_enter(const char *name, bool needs_init) {

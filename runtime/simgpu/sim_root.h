@@ -194,6 +194,8 @@ typedef struct sim_thread_t {
   uint64_t args[SIM_MAX_ARGS]; /* of the call that begins */
   uint32_t arg_count;
   struct sim_group_t *group; /* of collectives; see sim_comm.h */
+  uint64_t *streams; /* CU_STREAM_PER_THREAD: one for each context */
+  uint32_t stream_count;
   uint64_t call;   /* number of its newest call in the record, from 1 */
   uint32_t number; /* threads are numbered as they first call */
 } sim_thread_t;
@@ -302,8 +304,9 @@ void sim_trace_begin(const char *name);
 void sim_trace_end(int result);
 void sim_trace_free(sim_state_t *state);
 void sim_group_free(struct sim_group_t *group);
-/* A sim_thread_t, when its thread ends. */
+/* A sim_thread_t; the second when its thread ends, without the lock. */
 void sim_thread_free(void *thread);
+void sim_thread_ended(void *thread);
 /* What the driver keeps for the calling thread; NULL without memory. */
 sim_thread_t *sim_thread(void);
 
@@ -314,6 +317,12 @@ int sim_enter(const char *name, bool needs_init);
    sticky result if it is broken. */
 int sim_enter_ctx(const char *name, sim_ctx_t **ctx);
 int sim_leave(int result);
+/* Whether what was configured can be done; if not, says why on stderr. */
+bool sim_options_usable(void);
+/* Completes the name of a call of the driver, as cuMemAlloc to cuMemAlloc_v2,
+   in place; false if there is none. */
+bool sim_call_name(char *name, size_t bytes);
+bool sim_is_device(int device);
 
 uint64_t sim_handle_new(sim_type_t type, void *object);
 /* NULL for a handle that is dead or of another type. */
@@ -409,6 +418,9 @@ uint32_t sim_lane_of_stream(const sim_ctx_t *ctx, const sim_stream_t *s);
 /* The stream of a handle: NULL and the two special values are the default
    one (*out NULL). False if the handle is dead. */
 bool sim_stream_of(const void *handle, sim_stream_t **out);
+/* The calling thread's own stream of the current context, made by its first
+   use; NULL without memory. */
+sim_stream_t *sim_stream_of_thread(void);
 
 /* -- captures (sim_graph.c) -- */
 bool sim_nodes_add(sim_nodes_t *nodes, uint32_t index);

@@ -282,7 +282,11 @@ bool sim_op_copy(sim_op_run_t *to, const sim_op_run_t *from) {
 
 bool sim_stream_of(const void *handle, sim_stream_t **out) {
   *out = NULL;
-  if ((uintptr_t)handle <= 2) return true;
+  if ((const rcuda_stream_t *)handle == RCUDA_STREAM_PER_THREAD) {
+    *out = sim_stream_of_thread();
+    return *out != NULL;
+  }
+  if ((uintptr_t)handle <= 1) return true;
   *out = sim_handle_get(SIM_TYPE_STREAM, handle);
   return *out != NULL;
 }

@@ -5,14 +5,11 @@
 
 /* -- streams -- */
 
-static int create_stream(const char *name, rcuda_stream_t **out,
-                         unsigned flags, int priority) {
-  sim_ctx_t *ctx;
-  int code = sim_enter_ctx(name, &ctx);
-  if (code) return code;
-  if (!out || flags > 1) return sim_leave(RCUDA_INVALID_VALUE);
+/* NULL without memory. */
+static sim_stream_t *new_stream(const sim_ctx_t *ctx, unsigned flags,
+                                int priority) {
   sim_stream_t *s = calloc(1, sizeof *s);
-  if (!s) return sim_leave(RCUDA_OUT_OF_MEMORY);
+  if (!s) return NULL;
   s->ctx = ctx->handle;
   s->flags = flags;
   s->priority = priority < -5 ? -5 : priority > 0 ? 0 : priority;
@@ -23,8 +20,42 @@ static int create_stream(const char *name, rcuda_stream_t **out,
   if (!s->handle) {
     if (s->lane != UINT32_MAX) sim_lane_close(s->lane);
     free(s);
-    return sim_leave(RCUDA_OUT_OF_MEMORY);
+    return NULL;
   }
+  return s;
+}
+
+/* One that ended with its context makes room for the next. */
+sim_stream_t *sim_stream_of_thread(void) {
+  const sim_ctx_t *ctx = sim_current();
+  sim_thread_t *t = sim_thread();
+  if (!ctx || !t) return NULL;
+  uint32_t at = t->stream_count;
+  for (uint32_t i = 0; i < t->stream_count; i++) {
+    sim_stream_t *s = sim_handle_number(SIM_TYPE_STREAM, t->streams[i]);
+    if (s && s->ctx == ctx->handle) return s;
+    if (!s) at = i;
+  }
+  if (at == t->stream_count) {
+    uint64_t *list = realloc(t->streams, (at + 1) * sizeof *list);
+    if (!list) return NULL;
+    t->streams = list;
+  }
+  sim_stream_t *s = new_stream(ctx, 0, 0);
+  if (!s) return NULL;
+  t->streams[at] = s->handle;
+  if (at == t->stream_count) t->stream_count++;
+  return s;
+}
+
+static int create_stream(const char *name, rcuda_stream_t **out,
+                         unsigned flags, int priority) {
+  sim_ctx_t *ctx;
+  int code = sim_enter_ctx(name, &ctx);
+  if (code) return code;
+  if (!out || flags > 1) return sim_leave(RCUDA_INVALID_VALUE);
+  const sim_stream_t *s = new_stream(ctx, flags, priority);
+  if (!s) return sim_leave(RCUDA_OUT_OF_MEMORY);
   *out = (rcuda_stream_t *)(uintptr_t)s->handle;
   return sim_leave(0);
 }
@@ -64,7 +95,8 @@ SIM_EXPORT int cuStreamDestroy_v2(rcuda_stream_t *handle) {
   sim_stream_t *s;
   int code = with_stream("cuStreamDestroy_v2", handle, &s);
   if (code) return code;
-  if (!s) return sim_leave(RCUDA_INVALID_HANDLE);
+  if (!s || handle == RCUDA_STREAM_PER_THREAD)
+    return sim_leave(RCUDA_INVALID_HANDLE);
   sim_lane_close(s->lane); /* what is queued still runs */
   sim_stream_free(s);
   return sim_leave(0);

@@ -23,7 +23,21 @@ void sim_thread_free(void *thread) {
   sim_thread_t *t = thread;
   if (!t) return;
   sim_group_free(t->group);
+  free(t->streams);
   free(t);
+}
+
+void sim_thread_ended(void *thread) {
+  const sim_thread_t *t = thread;
+  pthread_mutex_lock(&sim_state()->mutex);
+  for (uint32_t i = 0; t && i < t->stream_count; i++) {
+    sim_stream_t *s = sim_handle_number(SIM_TYPE_STREAM, t->streams[i]);
+    if (!s) continue;
+    sim_lane_close(s->lane);
+    sim_stream_free(s);
+  }
+  pthread_mutex_unlock(&sim_state()->mutex);
+  sim_thread_free(thread);
 }
 
 void sim_trace_args(const uint64_t *list, size_t count) {

@@ -8,14 +8,10 @@
 
 #define GRANULARITY (UINT64_C(2) << 20)
 
-static bool is_device(int device) {
-  return device >= 0 && (uint32_t)device < sim_state()->device_count;
-}
-
 bool sim_access_apply(const rcuda_access_t *a, uint64_t *readers,
                       uint64_t *writers) {
   if (a->location.type != RCUDA_LOCATION_DEVICE ||
-      !is_device(a->location.id) ||
+      !sim_is_device(a->location.id) ||
       (a->flags != RCUDA_ACCESS_NONE && a->flags != RCUDA_ACCESS_READ &&
        a->flags != RCUDA_ACCESS_BOTH))
     return false;
@@ -101,7 +97,7 @@ static int check_props(const rcuda_memory_props_t *p) {
   if (!p || p->type != RCUDA_MEM_PINNED ||
       p->location.type != RCUDA_LOCATION_DEVICE)
     return RCUDA_INVALID_VALUE;
-  if (!is_device(p->location.id)) return RCUDA_INVALID_DEVICE;
+  if (!sim_is_device(p->location.id)) return RCUDA_INVALID_DEVICE;
   return p->handles || p->flags.compression ? RCUDA_NOT_SUPPORTED : 0;
 }
 
@@ -277,7 +273,7 @@ SIM_EXPORT int cuMemGetAccess(unsigned long long *flags,
   if (code) return code;
   const sim_alloc_t *a = sim_alloc_find(&sim_state()->memory, address);
   if (!flags || !location || location->type != RCUDA_LOCATION_DEVICE ||
-      !is_device(location->id) || !a || !a->is_live || !a->is_mapped)
+      !sim_is_device(location->id) || !a || !a->is_live || !a->is_mapped)
     return sim_leave(RCUDA_INVALID_VALUE);
   *flags = a->writers >> location->id & 1   ? RCUDA_ACCESS_BOTH
            : a->readers >> location->id & 1 ? RCUDA_ACCESS_READ

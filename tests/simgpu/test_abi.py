@@ -178,6 +178,17 @@ DEVICE = {
     "RESERVED_SHARED": "RESERVED_SHARED_MEMORY_PER_BLOCK",
     "MEMORY_POOLS": "MEMORY_POOLS_SUPPORTED",
     "CLUSTER_LAUNCH": "CLUSTER_LAUNCH",
+    "TEXTURE_ALIGN": "TEXTURE_ALIGNMENT", "OVERLAP": "GPU_OVERLAP",
+    "SURFACE_ALIGN": "SURFACE_ALIGNMENT",
+    "TEXTURE_PITCH_ALIGN": "TEXTURE_PITCH_ALIGNMENT",
+    "GLOBAL_L1": "GLOBAL_L1_CACHE_SUPPORTED",
+    "LOCAL_L1": "LOCAL_L1_CACHE_SUPPORTED",
+    "BOARD_GROUP": "MULTI_GPU_BOARD_GROUP_ID",
+    "DOUBLE_RATIO": "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO",
+    "COMPUTE_PREEMPTION": "COMPUTE_PREEMPTION_SUPPORTED",
+    "HOST_POINTERS": "CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM",
+    "MEMORY_DOMAINS": "MEM_SYNC_DOMAIN_COUNT", "NUMA_ID": "NUMA_ID",
+    "HOST_NUMA_ID": "HOST_NUMA_ID", "LAST": "MAX - 1",
     "TENSOR_MAP": "TENSOR_MAP_ACCESS_SUPPORTED",
 }
 FUNC = {
@@ -203,6 +214,10 @@ STRUCTS = {
                              "value.programmaticEvent.event",
                              "value.event.flags":
                              "value.programmaticEvent.flags"}),
+    "rcuda_ctx_params_t": ("CUctxCreateParams",
+                           {"affinities": "execAffinityParams",
+                            "affinity_count": "numExecAffinityParams",
+                            "graphics": "cigParams"}),
     "rcuda_launch_config_t": ("CUlaunchConfig",
                               {"grid": "gridDimX", "block": "blockDimX",
                                "shared_bytes": "sharedMemBytes",
