@@ -88,6 +88,11 @@ typedef struct row {
   const char *file, *dtype; /* what such a row works with */
 } row_t;
 
+/* attend.c */
+void row_masked(row_t *, const char *mask, int kv_heads, int length,
+                int width);
+void row_decode(row_t *, const char *dtype, int is_paged, int keys);
+
 /* Fills rows of these ids ("C1,C4"; NULL: all); how many. */
 int matrix_rows(const char *ids, row_t *out, int most);
 

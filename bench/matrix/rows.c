@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,8 +225,10 @@ static void row_wise(row_t *r, const char *what, const char *word,
   r->n = columns;
   r->work = 4.0 * rows * columns * (reads + 1);
   r->kind = OF_COPY;
-  r->least_share = 0.9;
-  r->least_ratio = 1.2;
+  /* what stays in a cache is only compared */
+  bool is_cold = 4.0 * rows * columns >= 64 << 20;
+  r->least_share = is_cold ? 0.9 : 0;
+  r->least_ratio = is_cold ? 1.2 : 1.5;
   task(r, "%s %d %d", word, rows, columns);
   (void)snprintf(r->name, sizeof r->name, "%s %dx%d", what, rows, columns);
   (void)snprintf(r->source, sizeof r->source,
@@ -461,6 +464,10 @@ int matrix_rows(const char *ids, row_t *out, int most) {
   ADD(row_wise(r, "residual+norm", "residual_norm", norm_body, 4096, 4096, 2));
   ADD(row_wise(r, "layernorm+gelu", "layernorm_gelu", layer_body, 4096, 4096,
                1));
+  ADD(row_wise(r, "softmax", "softmax", softmax_body, 512, 1024, 1));
+  ADD(row_wise(r, "residual+norm", "residual_norm", norm_body, 512, 1024, 2));
+  ADD(row_wise(r, "layernorm+gelu", "layernorm_gelu", layer_body, 512, 1024,
+               1));
   ADD(loss(r, 512, 32000));
   ADD(fused_loss(r, 512, 768, 50257));
   ADD(loss_memory(r, 512, 768, 50257));
@@ -468,8 +475,18 @@ int matrix_rows(const char *ids, row_t *out, int most) {
   ADD(attention(r, "C8", 2048, 2048, 64, 0));
   ADD(attention(r, "C8", 2048, 2048, 64, 1));
   ADD(attention(r, "C8", 2048, 2048, 128, 0));
+  ADD(row_masked(r, "full", 12, 8192, 64));
+  ADD(row_masked(r, "window", 12, 2048, 64));
+  ADD(row_masked(r, "alibi", 12, 2048, 64));
+  ADD(row_masked(r, "full", 3, 2048, 64));
   ADD(attention(r, "C9", 1, 4096, 128, 0));
   ADD(attention(r, "C9", 1, 32768, 128, 0));
+  for (int keys = 4096; keys <= 32768; keys *= 8) {
+    for (int is_paged = 0; is_paged < 2; is_paged++) {
+      ADD(row_decode(r, "f32", is_paged, keys));
+      ADD(row_decode(r, "f16", is_paged, keys));
+    }
+  }
   static const char *const types[] = {"f32", "f16", "i8"};
   for (int t = 0; t < 3; t++) {
     ADD(model(r, "llama", types[t], 128));

@@ -19,7 +19,8 @@ typedef struct nest {
   bool is_let; /* joined, and nobody else reads it: it has no place */
   tile_home_t *home;      /* of the output, as this row has it; NULL: none */
   struct nest *next_row;  /* the same node for the next row; NULL: last */
-  /* work of all passes over a row, of those before this one, and of this */
+  /* of the next row, what passes ask for: all of it, those before this one,
+   * and this one */
   int64_t all_work, work_before, work;
 } nest_t;
 

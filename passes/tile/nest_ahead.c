@@ -30,6 +30,7 @@ static void note_work(void *user, tir_expr_t *e) {
 }
 
 void tile_nest_share_work(tile_t *t, nest_t *states, uint32_t count) {
+  enum { QUARTERS = 4 };
   int64_t all = 0;
   if (t->target->warp != 0 || count < 2) return;
   for (uint32_t k = 0; k < count; k++) {
@@ -43,7 +44,16 @@ void tile_nest_share_work(tile_t *t, nest_t *states, uint32_t count) {
     first->work += work + 1;
     all += work + 1;
   }
-  for (uint32_t k = 0; k < count; k++) states[k].all_work = all;
+  /* in quarters of a row: a step then asks for whole lines, each once */
+  for (uint32_t k = 0; k < count; k++) {
+    nest_t *s = &states[k];
+    if (s->work == 0) continue;
+    int64_t end = (2 * QUARTERS * (s->work_before + s->work) + all) /
+                  (2 * all);
+    s->work_before = (2 * QUARTERS * s->work_before + all) / (2 * all);
+    s->work = end - s->work_before;
+    s->all_work = QUARTERS;
+  }
 }
 
 void tile_nest_ahead(tile_t *t, const nest_t *s, kir_block_t *block,
@@ -53,7 +63,7 @@ void tile_nest_ahead(tile_t *t, const nest_t *s, kir_block_t *block,
   int64_t width = 0;
   if (s->work == 0 || s->prefix == 0 || n->index_count != s->prefix + 1 ||
       !ix_is_const(n->indices[s->prefix]->extent, &width) ||
-      width > INT32_MAX || s->all_work > INT32_MAX) {
+      width > INT32_MAX) {
     return;
   }
   kir_expr_t *first = base;

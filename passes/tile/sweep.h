@@ -190,9 +190,12 @@ void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block);
 
 /* ---- sweep_ahead.c: for sweeps of one row, or of a few ---- */
 
-/* In front of the square at row c and depth i of a tile. */
+/* Lines that a square of n x n asks for; 0: none. */
+int64_t tile_sweep_lines(const sweep_t *s, const packed_t *pk, int64_t n);
+/* Line l of these, for the square at row c and depth i of a tile. */
 void tile_sweep_ahead_of_square(sweep_t *s, packed_t *pk, kir_block_t *block,
-                                int64_t n, kir_expr_t *c, kir_expr_t *i);
+                                int64_t n, kir_expr_t *c, kir_expr_t *i,
+                                kir_expr_t *l);
 /* In front of term u of a sum, elements base .. base + lanes - 1. */
 void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,
                                kir_expr_t *u, kir_expr_t *base,

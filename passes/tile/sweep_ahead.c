@@ -88,31 +88,33 @@ static kir_expr_t *op(tile_t *t, kir_x_t x, kir_expr_t *a, int64_t b) {
   return tile_op2(t, x, TDSL_DTYPE_I64, a, tile_int(t, b));
 }
 
+int64_t tile_sweep_lines(const sweep_t *s, const packed_t *pk, int64_t n) {
+  int64_t line = line_of(s, pk->p.b), depth = 0;
+  bool is_whole = line > 0 && n * n % line == 0 &&
+                  ix_is_const(pk->p.k.members[0]->extent, &depth) &&
+                  (n * n % depth == 0 || depth % (n * n) == 0);
+  return is_whole ? n * n / line : 0;
+}
+
 /* Squares follow each other along the depth; the one at depth i asks for n * n
- * elements from i * n on of the n rows behind row c. */
+ * elements from i * n on of the n rows behind row c, line by line as it is
+ * used: all of them at once would leave no place for anything else that
+ * misses the first cache. */
 void tile_sweep_ahead_of_square(sweep_t *s, packed_t *pk, kir_block_t *block,
-                                int64_t n, kir_expr_t *c, kir_expr_t *i) {
+                                int64_t n, kir_expr_t *c, kir_expr_t *i,
+                                kir_expr_t *l) {
   tile_t *t = s->t;
   int64_t line = line_of(s, pk->p.b), depth = 0;
-  if (line == 0 || !ix_is_const(pk->p.k.members[0]->extent, &depth)) return;
-  kir_expr_t *first = kir_mul(t->arena, i, tile_int(t, n));
+  (void)ix_is_const(pk->p.k.members[0]->extent, &depth);
+  const tir_index_t *axis = pk->node->indices[s->rows];
+  kir_expr_t *at = kir_add(t->arena, kir_mul(t->arena, i, tile_int(t, n)),
+                           kir_mul(t->arena, l, tile_int(t, line)));
   kir_expr_t *row = kir_add(t->arena, kir_add(t->arena, s->begin, c),
                             tile_int(t, n));
-  row = tile_let(t, block, "ahead",
-                 kir_add(t->arena, row, op(t, KIR_X_DIV, first, depth)));
-  kir_expr_t *column = tile_let(t, block, "column",
-                                op(t, KIR_X_MOD, first, depth));
-  /* whole rows, or a part of one */
-  if (n * n % depth == 0) column = tile_int(t, 0);
-  else if (depth % (n * n) != 0) return;
-  for (int64_t k = 0; k < n * n; k += line) {
-    const tir_index_t *axis = pk->node->indices[s->rows];
-    kir_expr_t *at = kir_add(t->arena, row, tile_int(t, k / depth));
-    tile_set_index(t, axis, row_ahead(s, pk->p.b, axis, at));
-    tile_set_index(t, pk->p.k.members[0],
-                   kir_add(t->arena, column, tile_int(t, k % depth)));
-    ask(s, block, pk->p.b);
-  }
+  row = kir_add(t->arena, row, op(t, KIR_X_DIV, at, depth));
+  tile_set_index(t, axis, row_ahead(s, pk->p.b, axis, row));
+  tile_set_index(t, pk->p.k.members[0], op(t, KIR_X_MOD, at, depth));
+  ask(s, block, pk->p.b);
 }
 
 void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,

@@ -33,7 +33,6 @@ static kir_buffer_t *turned_square(sweep_t *s, packed_t *pk,
   kir_expr_t *r, *l;
   const ix_poly_t *dims[2] = {ix_const(t->module->pool, n),
                               ix_const(t->module->pool, n)};
-  tile_sweep_ahead_of_square(s, pk, block, n, c, i);
   kir_buffer_t *square =
       tile_alloc(t, block, "square", p->type, KIR_REGISTER, 2, dims);
   kir_block_t *body = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
@@ -245,6 +244,32 @@ static void lanes_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
   packed_product(s, pk, block);
 }
 
+/* Rows of a square as a loop, with what it asks memory for between them: *r is
+ * the row. */
+static kir_block_t *rows_of_square(sweep_t *s, packed_t *pk,
+                                   kir_block_t *block, int64_t n,
+                                   kir_expr_t *c, kir_expr_t *i,
+                                   kir_expr_t **r) {
+  tile_t *t = s->t;
+  int64_t lines = tile_sweep_lines(s, pk, n);
+  kir_expr_t *l, *within;
+  if (lines == 0 || n % lines != 0) {
+    return tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                     tile_int(t, n), 1, r);
+  }
+  block = tile_loop(t, block, KIR_LOOP_UNROLL, "ahead", tile_int(t, 0),
+                    tile_int(t, lines), 1, &l);
+  tile_sweep_ahead_of_square(s, pk, block, n, c, i, l);
+  if (n == lines) {
+    *r = l;
+    return block;
+  }
+  block = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                    tile_int(t, n / lines), 1, &within);
+  *r = kir_add(t->arena, kir_mul(t->arena, l, tile_int(t, n / lines)), within);
+  return block;
+}
+
 /* Of one row: squares are added as they are turned. */
 static void squares_product(sweep_t *s, packed_t *pk, kir_block_t *block,
                             int64_t n) {
@@ -260,8 +285,7 @@ static void squares_product(sweep_t *s, packed_t *pk, kir_block_t *block,
                                  tile_int(t, 0),
                                  tile_dim(t, p->k.members[0]->extent), n, &i);
   kir_buffer_t *square = turned_square(s, pk, depth, n, c, i);
-  depth = tile_loop(t, depth, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
-                    tile_int(t, n), 1, &r);
+  depth = rows_of_square(s, pk, depth, n, c, i, &r);
   tile_set_index(t, p->k.members[0], kir_add(t->arena, i, r));
   kir_expr_t *a = tile_let(t, depth, "a", tile_expr(t, p->a));
   body = tile_lanes_of(t, depth, n, &l);
@@ -298,8 +322,7 @@ bool tile_sweep_group_squares(sweep_t *s, packed_t *pk, kir_block_t *block) {
                                  tile_dim(t, p->k.members[0]->extent), n, &i);
   tile_sweep_set_first_row(s);
   kir_buffer_t *square = turned_square(s, pk, depth, n, c, i);
-  depth = tile_loop(t, depth, KIR_LOOP_UNROLL, "u", tile_int(t, 0),
-                    tile_int(t, n), 1, &r);
+  depth = rows_of_square(s, pk, depth, n, c, i, &r);
   body = tile_loop(t, depth, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
                    tile_int(t, s->group), 1, &row);
   kir_expr_t *place = kir_add(t->arena, i, r), *a;
