@@ -17,6 +17,9 @@
 /* Bytes of the sums of rows that a block keeps until their rows are complete:
  * half of a core's second cache. */
 enum { GROUP_ROW_BYTES = 1024 * 1024 };
+/* Bytes of columns that are brought again for each few rows at little cost: a
+ * core's part of the last cache. */
+enum { GROUP_COLUMN_BYTES = 4 * 1024 * 1024 };
 
 typedef struct product_list {
   uint32_t count;

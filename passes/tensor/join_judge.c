@@ -408,7 +408,10 @@ static remark_code_t judge_rows(group_t *g, tir_node_t *n, bool is_helper) {
     columns += tuples_of(side, j.prefix, g->sides[s].par);
     size = (int64_t)td_dtype_bytes(side->body->type);
   }
+  const tir_node_t *first = g->sides[0].node;
+  double depth = tuples_of(first, g->sides[0].par, first->index_count);
   if (tuples_of(n, j.prefix, n->index_count) > columns ||
+      columns * depth * (double)size > GROUP_COLUMN_BYTES ||
       !has_blocks(g, j.prefix, columns)) {
     return REMARK_CODE_FUSE_COSTS_MORE;
   }

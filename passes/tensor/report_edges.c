@@ -69,12 +69,15 @@ static remark_code_t why_apart(const tensor_edges_t *e,
   return REMARK_CODE_FUSE_ORDER;
 }
 
-static void explain(remark_t *m, remark_code_t code) {
+static void explain(remark_t *m, remark_code_t code, bool is_product) {
   if (m == NULL) return;
   switch (code) {
     case REMARK_CODE_FUSE_COSTS_MORE:
-      m->hint = "a product reads each element once for every row or column "
-                "of the other factor";
+      m->hint = is_product ? "a product reads each element once for every row "
+                             "or column of the other factor"
+                           : "a row is finished where it is made if one block "
+                             "makes all of it: with a smaller factor, or more "
+                             "rows";
       break;
     case REMARK_CODE_FUSE_SHARED_BYTES:
       m->hint = "a dim with a smaller bound would let the part stay in cache";
@@ -127,7 +130,7 @@ static void report(tensor_edges_t *e, const tir_value_t *v,
       code == REMARK_CODE_FUSE_REGISTERS) {
     report_limit(e, m);
   }
-  explain(m, code);
+  explain(m, code, group_is_contraction(n));
 }
 
 /* ---- all edges ---------------------------------------------------------- */

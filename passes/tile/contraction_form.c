@@ -110,6 +110,7 @@ enum {
   MOST_ROWS = 1024,       /* of a block: bounds its tile of sums */
   DYNAMIC_PIECES = 3,     /* of mc rows, in a block of a dynamic number */
   MOST_MC = 3,            /* times the target's mc */
+  FEW_ROWS = 32,
   THIN_COLUMNS = 64,
   NEAR_DEPTH = 128,
   NEAR_PITCH = 512,       /* elements */
@@ -315,14 +316,19 @@ static void choose_sizes(product_t *p) {
   if (p->mr > m) p->mr = m;
   /* as many elements of a at a time as the target says, in more rows where
    * the depth is less */
+  bool is_known =
+      p->key == NULL && ix_is_const(p->m.extent, &rows) && rows > 0;
   int64_t most = MOST_MC * target->mc, fit = rows_that_fit(p);
+  /* nothing is packed and all panels are near: small blocks cost nothing, and
+   * few rows still are several */
+  if (!is_known && count_packed(p) == p->side_count && fit > FEW_ROWS) {
+    fit = FEW_ROWS;
+  }
   p->mc = target->kc * target->mc / (is_wide ? 2 * p->kc : p->kc);
   if (p->mc > most) p->mc = most;
   if (p->is_rows && p->mc > fit) p->mc = fit;
   if (p->mc < target->mr) p->mc = target->mr;
   p->mc -= p->mc % target->mr;
-  bool is_known =
-      p->key == NULL && ix_is_const(p->m.extent, &rows) && rows > 0;
   int64_t even = is_known ? even_rows(p, m) : 0;
   p->is_even = even > 0;
   if (p->is_even) p->mc = even;
