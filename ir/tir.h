@@ -128,6 +128,8 @@ typedef enum tir_reduce {
  * ANY, ALL, integer sums and arg-reductions give equal bits in any order. */
 typedef enum tir_plan { TIR_PLAN_SERIAL = 0, TIR_PLAN_LANES } tir_plan_t;
 enum { TIR_LANES = 16 };
+/* Largest k of a topk that is a state of a sweep. */
+enum { TIR_MAX_TOP = 16 };
 
 typedef enum tir_kind {
 #define TIR_NODE(id, ...) TIR_##id,

@@ -373,10 +373,13 @@ static void check_cascade(verifier_t *v, tir_node_t *node) {
   if (is_state)
     td_map_put_u64(&v->states, key_of(node->outs[0]), node);
   if (node->transport != NULL && v->ok) {
-    if (node->reduce != TIR_REDUCE_SUM || node->was == NULL)
-      fail(v, node->loc, "a transport is of a sum that names what it was");
+    bool is_place = node->reduce == TIR_REDUCE_ARGMAX ||
+                    node->reduce == TIR_REDUCE_ARGMIN;
+    if ((node->reduce != TIR_REDUCE_SUM && !is_place) || node->was == NULL)
+      fail(v, node->loc,
+           "a transport is of a sum or a place that names what it was");
     tir_walk(&scratch, node->transport, check_moved, &t);
-    check_expr(v, node->transport, tir_dtype_class(node->body->type),
+    check_expr(v, node->transport, tir_dtype_class(node->outs[0]->dtype),
                "the transport");
   }
   td_arena_free_all(&scratch);
@@ -460,6 +463,9 @@ static void check_topk(verifier_t *v, tir_node_t *node) {
     fail(v, node->loc, "topk has one operand and two outputs");
     return;
   }
+  if (node->is_tile || node->is_first || node->was != NULL ||
+      (node->is_merge && node->cascade == 0))
+    fail(v, node->loc, "topk is a state, which names nothing that it was");
   const tir_value_t *in = node->operands[0];
   const tir_value_t *values = node->outs[0], *places = node->outs[1];
   if (!is_readable(v, in, node->loc)) return;

@@ -9,10 +9,11 @@
 typedef struct run {
   tir_node_t *const *nodes;
   size_t count;
+  td_arena_t *scratch;
 } run_t;
 
 static bool is_state(const tir_node_t *node) {
-  return !node->is_tile && !node->is_first;
+  return node->kind == TIR_MAP && !node->is_tile && !node->is_first;
 }
 
 static uint32_t parallel(const tir_node_t *node) {
@@ -29,19 +30,98 @@ static uint32_t shared_rows(const run_t *run) {
   uint32_t rows = UINT32_MAX;
   for (size_t i = 0; i < run->count; i++) {
     const tir_node_t *node = run->nodes[i];
-    uint32_t own = parallel(node);
+    uint32_t own = node->kind == TIR_TOPK ? node->operands[0]->rank - 1
+                                          : parallel(node);
     if (node->is_tile && own > 0) own--;
     if (own < rows) rows = own;
   }
   return rows;
 }
 
+/* ---- places and the k largest -------------------------------------------- */
+
+typedef struct mention {
+  const run_t *run;
+  const tir_node_t *best; /* a maximum whose `was` is read */
+  bool reads_tile;
+} mention_t;
+
+static void note_mention(void *user, tir_expr_t *e) {
+  mention_t *m = user;
+  for (size_t i = 0; e->op == TIR_X_LOAD && i < m->run->count; i++) {
+    const tir_node_t *node = m->run->nodes[i];
+    bool is_order =
+        node->reduce == TIR_REDUCE_MAX || node->reduce == TIR_REDUCE_MIN;
+    if (is_order && node->was == e->u.value) m->best = node;
+    m->reads_tile |= node->is_tile && node->outs[0] == e->u.value;
+  }
+}
+
+/* A place goes with a maximum: its transport says which. */
+static const char *fault_of_place(const run_t *run, const tir_node_t *node,
+                                  uint32_t rows) {
+  mention_t m = {.run = run};
+  if (node->reduce != TIR_REDUCE_ARGMAX && node->reduce != TIR_REDUCE_ARGMIN) {
+    return NULL;
+  }
+  if (parallel(node) != rows || node->outs[0]->dtype != TDSL_DTYPE_I64) {
+    return "a place in a cascade is one i64 for each row";
+  }
+  if (node->transport != NULL) {
+    tir_walk(run->scratch, node->transport, note_mention, &m);
+  }
+  return m.best == NULL || parallel(m.best) != rows
+             ? "a place in a cascade names no maximum"
+             : NULL;
+}
+
+static bool is_tile_of(const run_t *run, const tir_value_t *v) {
+  for (size_t i = 0; i < run->count; i++) {
+    const tir_node_t *node = run->nodes[i];
+    if (node->is_tile && node->reduce == TIR_REDUCE_NONE &&
+        node->outs[0] == v) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static const char *fault_of_top(const run_t *run, const tir_node_t *node,
+                                uint32_t rows, const ix_poly_t *axis) {
+  const tir_value_t *from = node->operands[0];
+  bool is_float = from->dtype != TDSL_DTYPE_BOOL &&
+                  (tir_arithmetic(from->dtype) == TDSL_DTYPE_F32 ||
+                   tir_arithmetic(from->dtype) == TDSL_DTYPE_F64);
+  if (from->rank != rows + 1 || node->k < 1 || node->k > TIR_MAX_TOP ||
+      !is_float) {
+    return "a topk in a cascade is of rows of floats, and of a few";
+  }
+  if (node->is_merge) {
+    return is_tile_of(run, from) ? NULL : "a topk merges what is no tile";
+  }
+  return from->dims[rows] == axis ? NULL : "a topk is not along the axis";
+}
+
+/* Where parts are splits a tile is what a topk is of, and nothing else. */
+static const char *fault_of_merge(const run_t *run, tir_node_t *node) {
+  mention_t m = {.run = run};
+  for (uint32_t i = 0; i < tir_node_expr_count(node); i++) {
+    tir_walk(run->scratch, *tir_node_expr(node, i), note_mention, &m);
+  }
+  return m.reads_tile ? "a merge reads a tile" : NULL;
+}
+
+/* ---- the run ------------------------------------------------------------- */
+
 static const char *fault_of(const run_t *run, const tir_node_t **at) {
   const ix_poly_t *axis = NULL;
   bool merges = false;
   for (size_t i = 0; i < run->count; i++) {
     *at = run->nodes[i];
-    if ((*at)->kind != TIR_MAP) return "a cascade has maps and reductions only";
+    bool is_top = (*at)->kind == TIR_TOPK && i > 0;
+    if ((*at)->kind != TIR_MAP && !is_top) {
+      return "a cascade has maps and reductions, and then topk, only";
+    }
   }
   uint32_t rows = shared_rows(run);
   for (size_t i = 0; i < run->count; i++) {
@@ -59,14 +139,26 @@ static const char *fault_of(const run_t *run, const tir_node_t **at) {
   *at = run->nodes[0];
   if (axis == NULL) return "a cascade has no state";
   for (size_t i = 0; i < run->count; i++) {
-    const tir_node_t *node = run->nodes[i];
+    tir_node_t *node = run->nodes[i];
     *at = node;
+    const char *fault = merges ? fault_of_merge(run, node) : NULL;
+    if (fault == NULL && node->kind == TIR_TOPK) {
+      if (node->is_merge != merges) {
+        return "a cascade merges in some of its states only";
+      }
+      fault = fault_of_top(run, node, rows, axis);
+    } else if (fault == NULL && is_state(node)) {
+      fault = fault_of_place(run, node, rows);
+    }
+    if (fault != NULL) return fault;
+    if (node->kind == TIR_TOPK) continue;
     for (uint32_t k = 0; k < rows; k++) {
       if (node->indices[k]->extent != run->nodes[0]->indices[k]->extent) {
         return "nodes of a cascade have different rows";
       }
     }
-    if (node->is_tile && node->indices[parallel(node) - 1]->extent != axis) {
+    if (node->is_tile && !merges &&
+        node->indices[parallel(node) - 1]->extent != axis) {
       return "a tile is not along the axis of its cascade";
     }
   }
@@ -77,7 +169,8 @@ const char *tir_verify_runs(td_map_t *seen, const tir_block_t *block,
                             const tir_node_t **at) {
   for (size_t i = 0; i < block->length;) {
     const tir_node_t *first = block->data[i];
-    run_t run = {.nodes = &block->data[i], .count = 1};
+    run_t run = {.nodes = &block->data[i], .count = 1,
+                 .scratch = seen->arena};
     while (i + run.count < block->length &&
            block->data[i + run.count]->cascade == first->cascade) {
       run.count++;

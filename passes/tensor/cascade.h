@@ -17,6 +17,7 @@
 enum {
   CASCADE_MAX_MEMBERS = 32,
   CASCADE_MAX_COMPONENTS = 48,
+  CASCADE_MAX_TOPS = 4,
   CASCADE_PIVOT_BOX = 32, /* elements an index gives to a pivot */
 };
 
@@ -47,7 +48,6 @@ typedef struct cascade_component {
   uint32_t extra_count;     /* parallel indices besides the rows */
   tir_index_t *extras[IX_MAX_RANK];
   bool is_gauge;
-  bool is_outside;          /* reads no row: computed once, not per row */
   tir_value_t *value, *was; /* was: before a part was merged, or NULL */
   const cascade_atom_t *atom;
   tir_expr_t *transport;    /* NULL: identity */
@@ -62,6 +62,22 @@ typedef enum cascade_gauge_kind {
   CASCADE_CONSTANT,
 } cascade_gauge_kind_t;
 
+/* A topk along the axis (cascade_top.c). */
+typedef struct cascade_top {
+  tir_node_t *node;
+  size_t at;
+  tir_value_t *from;      /* what it is taken on */
+  tir_node_t *map;        /* the topk is of this function of it, or NULL */
+  const tir_expr_t *load; /* of `from`, in the map */
+} cascade_top_t;
+
+/* A map behind the region that gets another body. */
+typedef struct cascade_rewrite {
+  tir_node_t *node;
+  cascade_member_t *member; /* it is this one's result, or NULL */
+  tir_expr_t *body;
+} cascade_rewrite_t;
+
 typedef struct cascade_region {
   pass_state_t *state;
   tir_module_t *module;
@@ -70,10 +86,13 @@ typedef struct cascade_region {
   td_arena_t *scratch;
   uint32_t row_count, axis_count;
   tir_index_t *rows[IX_MAX_RANK];
-  tir_index_t *axis[IX_MAX_RANK];
+  tir_index_t *axis[IX_MAX_RANK]; /* one, once a region has grown */
+  const char *axis_text;           /* as the text has it: `c, i, j` */
   uint32_t member_count;
   cascade_member_t members[CASCADE_MAX_MEMBERS];
-  /* tir_node_t* -> itself: what depends on a member */
+  uint32_t top_count;
+  cascade_top_t tops[CASCADE_MAX_TOPS];
+  /* tir_node_t* -> itself: what depends on a member or is one of the tops */
   td_map_t dependents;
   td_map_t inlined;    /* tir_node_t* -> itself: maps put into bodies */
   cascade_norm_t norm;
@@ -82,6 +101,8 @@ typedef struct cascade_region {
   uint32_t pivot_count;
   tir_node_t *pivots[CASCADE_MAX_COMPONENTS]; /* means of a first box */
   cascade_gauge_kind_t kind;
+  uint32_t rewrite_count;
+  cascade_rewrite_t rewrites[CASCADE_MAX_MEMBERS];
   /* the first refusal: which member, and why */
   cascade_member_t *refused;
   cascade_reason_t reason;
@@ -96,6 +117,15 @@ bool cascade_grow(cascade_region_t *r, tir_node_t *sink, size_t at,
                   const td_map_t *broken);
 /* Whether an expression mentions an index of the axis. */
 bool cascade_is_along(const cascade_region_t *r, tir_expr_t *e);
+
+/* ---- cascade_top.c ---- */
+
+/* Once the members are known; then what goes into the block: the node of the
+ * top belongs to cascade `number`, and a map makes the values of the text, or
+ * NULL. */
+void cascade_find_tops(cascade_region_t *r);
+tir_node_t *cascade_take_top(cascade_region_t *r, cascade_top_t *top,
+                             uint32_t number);
 
 /* ---- cascade_split.c ---- */
 
@@ -140,8 +170,10 @@ tir_node_t *cascade_dropped_node(cascade_region_t *r,
 
 /* ---- cascade_price.c ---- */
 
+/* Whether lanes of a sum with extras run along the axis. */
+bool cascade_is_laned(cascade_region_t *r, const cascade_component_t *c);
 /* Whether a kernel can keep the state; whether one sweep is cheaper. */
-bool cascade_fits(const cascade_region_t *r);
+bool cascade_fits(cascade_region_t *r);
 bool cascade_pays(cascade_region_t *r);
 /* Bytes that members read along the axis: in one sweep, each in a sweep of
  * its own, and those that one of them reads after others did. */
@@ -149,6 +181,13 @@ const ix_poly_t *cascade_bytes_once(const cascade_region_t *r);
 const ix_poly_t *cascade_bytes_apart(const cascade_region_t *r);
 const ix_poly_t *cascade_bytes_again(const cascade_region_t *r,
                                      const cascade_member_t *m);
+
+/* ---- cascade_remark.c ---- */
+
+void cascade_remark_done(cascade_region_t *r, bool is_streamed);
+void cascade_remark_escapes(const cascade_region_t *r);
+void cascade_remark_refused(const cascade_region_t *r);
+void cascade_remark_crossing(const cascade_region_t *r);
 
 /* ---- cascade_points.c: before regions are looked for ---- */
 
@@ -161,6 +200,13 @@ bool cascade_name_points(pass_state_t *state, tir_module_t *module,
 
 void cascade_adopt_tiles(pass_state_t *state, tir_module_t *module,
                          tir_func_t *func);
+
+/* ---- cascade_finish.c: behind the sweeps ---- */
+
+/* A map that a member and a result shared has the result as its only reader
+ * now, and is computed there. */
+void cascade_inline_finish(pass_state_t *state, tir_module_t *module,
+                           tir_func_t *func);
 
 /* ---- cascade_cut.c: last ---- */
 

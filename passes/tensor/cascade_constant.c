@@ -9,7 +9,10 @@
  *    changes no result if what leaves the region is the same whatever number
  *    the maximum is. That is shown by the normal form of each result, read
  *    for a live row with the maximum as the only thing that varies: none of
- *    its terms mentions it. */
+ *    its terms mentions it.
+ * 3. Under any gauge, a maximum that is none and cancels in every result,
+ *    without a live row being assumed, is no state: results are taken from
+ *    their normal forms. */
 #include <math.h>
 
 #include "passes/tensor/cascade.h"
@@ -190,6 +193,7 @@ typedef struct live {
   cascade_region_t *r;
   const cascade_component_t *max;
   int depth;
+  bool is_assumed; /* that the row is live: a test for that was decided */
 } live_t;
 
 static bool is_test_of(const tir_expr_t *e, double v) {
@@ -206,9 +210,10 @@ static bool is_test_of(const tir_expr_t *e, double v) {
 static tir_expr_t *as_live(void *user, tir_expr_t *e) {
   live_t *s = user;
   cascade_region_t *r = s->r;
-  td_arena_t *arena = r->scratch;
+  td_arena_t *arena = r->module->arena;
   if (e->op == TIR_X_EQ && (is_test_of(e, -(double)INFINITY) ||
                             is_test_of(e, 0))) {
+    s->is_assumed = true;
     return tir_const_i(arena, TDSL_DTYPE_BOOL, 0);
   }
   if (e->op == TIR_X_NOT && e->args[0]->op == TIR_X_CONST) {
@@ -290,7 +295,7 @@ static void note_weights(void *user, tir_expr_t *e) {
 static bool is_same_whatever(cascade_region_t *r, const cascade_component_t *c,
                              const cascade_component_t *sum,
                              tir_expr_t *body) {
-  live_t s = {r, c, 0};
+  live_t s = {r, c, 0, false};
   cascade_norm_t norm;
   cascade_norm_init(&norm, r->state->task, r->scratch, only_maximum, &s);
   tir_expr_t *whole = tir_rewrite(r->scratch, body, as_live, &s);
@@ -375,13 +380,82 @@ static void drop_maximum(cascade_region_t *r, cascade_component_t *c) {
   c->stands_for = sum;
 }
 
-void cascade_drop_maxima(cascade_region_t *r) {
-  if (r->kind != CASCADE_CONSTANT) return;
-  for (uint32_t i = 0; i < r->component_count; i++) {
-    cascade_component_t *c = r->components[i];
-    if (c->reduce == TIR_REDUCE_MAX && c->extra_count == 0 && !c->is_gauge) {
-      drop_maximum(r, c);
+/* A body without the maximum, over components; NULL: it depends on it. */
+static tir_expr_t *without(cascade_region_t *r, const cascade_component_t *c,
+                           tir_expr_t *body) {
+  live_t s = {r, c, 0, false};
+  cascade_norm_t norm;
+  td_arena_t *arena = r->module->arena;
+  cascade_norm_init(&norm, r->state->task, arena, only_maximum, &s);
+  tir_expr_t *whole = tir_rewrite(arena, body, as_live, &s);
+  whole = tir_intern(&norm.interner, whole);
+  if ((cascade_class(&norm, whole) & CASCADE_U) == 0) return body;
+  if (s.is_assumed) return NULL;
+  const cascade_sum_t *form = cascade_normalize(&norm, whole, false);
+  if (form == NULL) return NULL;
+  for (uint32_t i = 0; i < form->count; i++) {
+    if ((cascade_term_class(&form->terms[i]) & CASCADE_U) != 0) return NULL;
+  }
+  return cascade_to_expr(&norm, form, body->type);
+}
+
+/* A maximum that cancels in all results goes, and they no longer read it. */
+static bool cancel_maximum(cascade_region_t *r, const cascade_component_t *c) {
+  cascade_member_t *own = NULL;
+  uint32_t count = 0;
+  cascade_rewrite_t made[CASCADE_MAX_MEMBERS];
+  for (uint32_t i = 0; i < r->member_count; i++) {
+    if (r->members[i].node->outs[0] == c->value) own = &r->members[i];
+  }
+  if (own == NULL || own->result != NULL || leaves(r, c->value)) return false;
+  for (size_t i = 0; i < r->block->length; i++) {
+    tir_node_t *n = r->block->data[i];
+    if (td_map_get_u64(&r->dependents, key_of(n)) == NULL) continue;
+    if (n->kind != TIR_MAP || n->out_count != 1) continue;
+    if (!leaves(r, n->outs[0])) continue;
+    cascade_rewrite_t w = {n, NULL, n->body};
+    for (uint32_t k = 0; k < r->member_count; k++) {
+      cascade_member_t *m = &r->members[k];
+      if (m->node != n) continue;
+      w.member = m;
+      w.body = m->result == NULL ? NULL
+                                 : cascade_to_expr(&r->norm, m->result,
+                                                   n->body->type);
     }
+    if (w.body == NULL) continue;
+    tir_expr_t *body = without(r, c, w.body);
+    if (body == NULL) return false;
+    if (body == w.body) continue;
+    w.body = body;
+    if (count == CASCADE_MAX_MEMBERS) return false;
+    made[count++] = w;
+  }
+  if (count == 0 || r->rewrite_count + count > CASCADE_MAX_MEMBERS) {
+    return false;
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    if (made[i].member != NULL) made[i].member->copied = made[i].body;
+    else r->rewrites[r->rewrite_count++] = made[i];
+  }
+  return true;
+}
+
+void cascade_drop_maxima(cascade_region_t *r) {
+  bool is_constant = r->kind == CASCADE_CONSTANT;
+  for (uint32_t i = 0; i < r->component_count;) {
+    cascade_component_t *c = r->components[i];
+    bool may_go = c->reduce == TIR_REDUCE_MAX && c->extra_count == 0 &&
+                  !c->is_gauge;
+    if (may_go && is_constant) drop_maximum(r, c);
+    if (may_go && !is_constant && r->kind == CASCADE_RUNNING &&
+        cancel_maximum(r, c)) {
+      r->component_count--;
+      for (uint32_t k = i; k < r->component_count; k++) {
+        r->components[k] = r->components[k + 1];
+      }
+      continue;
+    }
+    i++;
   }
 }
 

@@ -16,6 +16,8 @@
  * Splits and the order of merging are those of the plan, which a block that
  * walks the whole axis keeps as well: only the number of rows decides, and it
  * moves no bit. */
+#include <math.h>
+
 #include "passes/tensor/cascade.h"
 
 #include "passes/tensor/group_kernels.h"
@@ -25,6 +27,7 @@
 enum { CPU_ROWS = 4 }; /* fewer leave cores idle */
 
 typedef struct cut {
+  td_task_t *task;
   tir_module_t *module;
   td_arena_t *arena, *scratch;
   tir_block_t *block;
@@ -34,6 +37,7 @@ typedef struct cut {
   tir_index_t *split;
   td_map_t values;    /* tir_value_t* of the cascade -> that of a split */
   td_map_t tiles;     /* tir_value_t* -> itself: of a tile */
+  TD_VEC(tir_node_t *) places; /* maps that make places behind the merge */
   /* the node that is rewritten */
   const tir_index_t *from_axis;
   tir_index_t *to_axis, *split_here;
@@ -44,7 +48,11 @@ static uint64_t key_of(const void *p) {
 }
 
 static bool is_state(const tir_node_t *n) {
-  return !n->is_tile && !n->is_first;
+  return n->kind == TIR_MAP && !n->is_tile && !n->is_first;
+}
+
+static bool is_place(const tir_node_t *n) {
+  return n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN;
 }
 
 /* Place of the axis among the indices; of a first node none. */
@@ -77,6 +85,9 @@ static bool is_long(const cut_t *c) {
 static bool has_room(const cut_t *c) {
   for (size_t i = c->begin; i < c->end; i++) {
     const tir_node_t *n = c->block->data[i];
+    if (n->kind == TIR_TOPK) continue; /* of what a member reads as well */
+    /* where nothing passes a guard, a split has a place all the same */
+    if (is_place(n) && n->guard != NULL) return false;
     bool is_float = n->body->type == TDSL_DTYPE_F32 ||
                     n->body->type == TDSL_DTYPE_F64;
     if (n->outs[0]->rank + 1 >= IX_MAX_RANK || !is_float) return false;
@@ -203,6 +214,71 @@ static tir_node_t *split_node(cut_t *c, const tir_node_t *old) {
   return n;
 }
 
+/* What is ranked in a split: -inf behind the end, which has higher places
+ * than all that is there. */
+static tir_node_t *padded_node(cut_t *c, const tir_node_t *top) {
+  td_arena_t *arena = c->arena;
+  const tir_value_t *from = top->operands[0];
+  tir_node_t *n = tir_node_create(arena, TIR_MAP, 1);
+  tir_expr_t *subs[IX_MAX_RANK];
+  const ix_poly_t *dims[IX_MAX_RANK];
+  n->cascade = c->number;
+  n->is_tile = true;
+  n->loc = top->loc;
+  n->index_count = from->rank + 1;
+  n->indices = TD_NEW_ARRAY(arena, tir_index_t *, n->index_count);
+  n->indices[0] = c->split_here = c->split;
+  for (uint32_t i = 0; i < from->rank; i++) {
+    bool is_axis = i + 1 == from->rank;
+    n->indices[i + 1] = tir_index_create(
+        c->module, "i",
+        is_axis ? ix_const(c->module->pool, GROUP_SPLIT) : from->dims[i],
+        false);
+    if (is_axis) c->to_axis = n->indices[i + 1];
+    subs[i] = is_axis ? place_of(c) : tir_index_ref(arena, n->indices[i + 1]);
+  }
+  for (uint32_t i = 0; i < n->index_count; i++) {
+    dims[i] = i == 0 ? c->count : n->indices[i]->extent;
+  }
+  tir_expr_t *load = tir_load(arena, from, from->rank, subs);
+  tir_expr_t *live = tir_op(
+      arena, TIR_X_LT, TDSL_DTYPE_BOOL, 2,
+      (tir_expr_t *[]){place_of(c), tir_dim(arena, c->axis_extent)});
+  n->body = tir_op(arena, TIR_X_SELECT, load->type, 3,
+                   (tir_expr_t *[]){live, load,
+                                    tir_const_f(arena, load->type,
+                                                -(double)INFINITY)});
+  n->outs[0] = tir_value_create(
+      arena, td_arena_printf(arena, "%s.split", from->name), from->dtype,
+      n->index_count, dims);
+  n->outs[0]->loc = n->loc;
+  n->outs[0]->def = n;
+  return n;
+}
+
+/* topk of a row of `from`. */
+static tir_node_t *top_node(cut_t *c, const tir_node_t *old,
+                            tir_value_t *from, uint32_t number) {
+  td_arena_t *arena = c->arena;
+  tir_node_t *n = TD_NEW(arena, tir_node_t);
+  const ix_poly_t *dims[IX_MAX_RANK];
+  *n = *old;
+  n->cascade = number;
+  n->operands = TD_NEW_ARRAY(arena, tir_value_t *, 1);
+  n->operands[0] = from;
+  n->outs = TD_NEW_ARRAY(arena, tir_value_t *, 2);
+  for (uint32_t i = 0; i < from->rank; i++) dims[i] = from->dims[i];
+  dims[from->rank - 1] = ix_const(c->module->pool, old->k);
+  for (int i = 0; i < 2; i++) {
+    n->outs[i] = tir_value_create(
+        arena, td_arena_printf(arena, "%s.split", old->outs[i]->name),
+        old->outs[i]->dtype, from->rank, dims);
+    n->outs[i]->loc = old->loc;
+    n->outs[i]->def = n;
+  }
+  return n;
+}
+
 /* ---- the merge ----------------------------------------------------------- */
 
 /* `was` of a state is what a split left. */
@@ -221,6 +297,131 @@ static tir_expr_t *of_part(void *user, tir_expr_t *e) {
   return e;
 }
 
+/* The maximum that a place is the place of. */
+static const tir_node_t *partner_of(const cut_t *c, const tir_node_t *place) {
+  for (size_t i = c->begin; i < c->end; i++) {
+    const tir_node_t *n = c->block->data[i];
+    if (n != place && n->was != NULL &&
+        tir_mentions_value(c->scratch, place->transport, n->was)) {
+      return n;
+    }
+  }
+  TD_ICE(c->task, "the place %s has no maximum",
+         place->outs[0]->name);
+}
+
+/* Behind the merge: place `inner` of split `at`, or 0 if there are no splits.
+ * value = at * size + inner. */
+static void put_place(cut_t *c, tir_node_t *map, tir_expr_t *at,
+                      tir_expr_t *inner) {
+  td_arena_t *arena = c->arena;
+  tir_expr_t *size = tir_const_i(arena, TDSL_DTYPE_I64, GROUP_SPLIT);
+  tir_expr_t *zero = tir_const_i(arena, TDSL_DTYPE_I64, 0);
+  tir_expr_t *start = tir_op(arena, TIR_X_MUL, TDSL_DTYPE_I64, 2,
+                             (tir_expr_t *[]){at, size});
+  tir_expr_t *whole = tir_op(arena, TIR_X_ADD, TDSL_DTYPE_I64, 2,
+                             (tir_expr_t *[]){start, inner});
+  tir_expr_t *is_any = tir_op(arena, TIR_X_LT, TDSL_DTYPE_BOOL, 2,
+                              (tir_expr_t *[]){zero,
+                                               tir_dim(arena, c->count)});
+  map->body = tir_op(arena, TIR_X_SELECT, TDSL_DTYPE_I64, 3,
+                     (tir_expr_t *[]){is_any, whole, zero});
+  map->outs[0]->def = map;
+  td_vec_push(c->scratch, &c->places, map);
+}
+
+/* A merge finds the split; a map behind it the place. */
+static tir_node_t *at_split(cut_t *c, tir_node_t *n) {
+  td_arena_t *arena = c->arena;
+  tir_value_t *v = n->outs[0];
+  tir_expr_t *subs[IX_MAX_RANK];
+  tir_node_t *map = tir_node_create(arena, TIR_MAP, 1);
+  map->loc = n->loc;
+  map->outs[0] = v;
+  map->index_count = v->rank;
+  map->indices = TD_NEW_ARRAY(arena, tir_index_t *, v->rank + 1);
+  for (uint32_t i = 0; i < v->rank; i++) {
+    map->indices[i] =
+        tir_index_create(c->module, n->indices[i]->name, v->dims[i], false);
+    subs[i + 1] = tir_index_ref(arena, map->indices[i]);
+  }
+  n->outs = TD_NEW_ARRAY(arena, tir_value_t *, 1);
+  n->outs[0] = tir_value_create(arena,
+                                td_arena_printf(arena, "%s.at", v->name),
+                                TDSL_DTYPE_I64, v->rank, v->dims);
+  n->outs[0]->loc = v->loc;
+  n->outs[0]->def = n;
+  subs[0] = tir_load(arena, n->outs[0], v->rank, subs + 1);
+  put_place(c, map, subs[0],
+            tir_load(arena, td_map_get_u64(&c->values, key_of(v)),
+                     v->rank + 1, subs));
+  return n;
+}
+
+/* The pairs of all splits, one behind the other. */
+static tir_node_t *pairs_node(cut_t *c, const tir_node_t *split) {
+  td_arena_t *arena = c->arena;
+  const tir_value_t *from = split->outs[0];
+  tir_node_t *n = tir_node_create(arena, TIR_MAP, 1);
+  tir_expr_t *subs[IX_MAX_RANK];
+  const ix_poly_t *dims[IX_MAX_RANK];
+  tir_expr_t *k = tir_const_i(arena, TDSL_DTYPE_I64, split->k);
+  uint32_t last = from->rank - 2;
+  n->cascade = c->number + 1;
+  n->is_tile = true;
+  n->loc = split->loc;
+  n->index_count = from->rank - 1;
+  n->indices = TD_NEW_ARRAY(arena, tir_index_t *, n->index_count);
+  for (uint32_t i = 0; i <= last; i++) {
+    dims[i] = i < last ? from->dims[i + 1]
+                       : ix_mul(c->module->pool, c->count,
+                                ix_const(c->module->pool, split->k));
+    n->indices[i] = tir_index_create(c->module, i < last ? "i" : "pair",
+                                     dims[i], false);
+    subs[i + 1] = tir_index_ref(arena, n->indices[i]);
+  }
+  tir_expr_t *args[2] = {subs[last + 1], k};
+  subs[0] = tir_op(arena, TIR_X_DIV, TDSL_DTYPE_I64, 2, args);
+  subs[last + 1] = tir_op(arena, TIR_X_MOD, TDSL_DTYPE_I64, 2, args);
+  n->body = tir_load(arena, from, from->rank, subs);
+  n->outs[0] = tir_value_create(
+      arena, td_arena_printf(arena, "%s.pairs", from->name), from->dtype,
+      n->index_count, dims);
+  n->outs[0]->loc = n->loc;
+  n->outs[0]->def = n;
+  return n;
+}
+
+/* Of these the k largest, whose places say which pairs they are. */
+static tir_node_t *merge_top(cut_t *c, const tir_node_t *old,
+                             const tir_node_t *split, tir_node_t *pairs) {
+  td_arena_t *arena = c->arena;
+  tir_node_t *n = top_node(c, old, pairs->outs[0], c->number + 1);
+  tir_node_t *map = tir_node_create(arena, TIR_MAP, 1);
+  tir_value_t *v = old->outs[1];
+  tir_expr_t *subs[IX_MAX_RANK];
+  n->is_merge = true;
+  n->outs[0] = old->outs[0];
+  n->outs[0]->def = n;
+  n->outs[1]->name = td_arena_printf(arena, "%s.at", v->name);
+  map->loc = old->loc;
+  map->outs[0] = v;
+  map->index_count = v->rank;
+  map->indices = TD_NEW_ARRAY(arena, tir_index_t *, v->rank);
+  for (uint32_t i = 0; i < v->rank; i++) {
+    map->indices[i] = tir_index_create(c->module, i + 1 < v->rank ? "i" : "j",
+                                       v->dims[i], false);
+    subs[i + 1] = tir_index_ref(arena, map->indices[i]);
+  }
+  tir_expr_t *at = tir_load(arena, n->outs[1], v->rank, subs + 1);
+  tir_expr_t *args[2] = {at, tir_const_i(arena, TDSL_DTYPE_I64, old->k)};
+  subs[0] = tir_op(arena, TIR_X_DIV, TDSL_DTYPE_I64, 2, args);
+  subs[v->rank] = tir_op(arena, TIR_X_MOD, TDSL_DTYPE_I64, 2, args);
+  put_place(c, map, subs[0],
+            tir_load(arena, split->outs[1], v->rank + 1, subs));
+  return n;
+}
+
 static tir_node_t *merge_node(cut_t *c, const tir_node_t *old) {
   tir_node_t *n = TD_NEW(c->arena, tir_node_t);
   *n = *old;
@@ -235,6 +436,7 @@ static tir_node_t *merge_node(cut_t *c, const tir_node_t *old) {
   for (uint32_t i = 0; i < par; i++) n->indices[i] = old->indices[i];
   n->indices[par] = c->split_here =
       tir_index_create(c->module, "split", c->count, true);
+  if (is_place(old)) old = partner_of(c, old);
   if (old->transport != NULL) {
     n->body = tir_rewrite(c->arena, old->transport, of_part, c);
   } else {
@@ -247,6 +449,7 @@ static tir_node_t *merge_node(cut_t *c, const tir_node_t *old) {
                                                 key_of(old->outs[0])),
                        par + 1, subs);
   }
+  if (is_place(n)) return at_split(c, n);
   n->outs[0]->def = n;
   return n;
 }
@@ -260,7 +463,16 @@ static void cut(cut_t *c) {
     td_vec_push(c->arena, &out, c->block->data[i]);
   }
   for (size_t i = c->begin; i < c->end; i++) {
-    td_vec_push(c->arena, &out, split_node(c, c->block->data[i]));
+    tir_node_t *n = c->block->data[i];
+    if (n->kind != TIR_TOPK) {
+      td_vec_push(c->arena, &out, split_node(c, n));
+      continue;
+    }
+    tir_node_t *padded = padded_node(c, n);
+    tir_node_t *split = top_node(c, n, padded->outs[0], c->number);
+    td_vec_push(c->arena, &out, padded);
+    td_vec_push(c->arena, &out, split);
+    td_map_put_u64(&c->values, key_of(n), split);
   }
   for (size_t i = c->begin; i < c->end; i++) {
     tir_node_t *n = c->block->data[i];
@@ -269,7 +481,15 @@ static void cut(cut_t *c) {
       td_vec_push(c->arena, &out, n);
     } else if (is_state(n)) {
       td_vec_push(c->arena, &out, merge_node(c, n));
+    } else if (n->kind == TIR_TOPK) {
+      const tir_node_t *split = td_map_get_u64(&c->values, key_of(n));
+      tir_node_t *pairs = pairs_node(c, split);
+      td_vec_push(c->arena, &out, pairs);
+      td_vec_push(c->arena, &out, merge_top(c, n, split, pairs));
     }
+  }
+  for (size_t i = 0; i < c->places.length; i++) {
+    td_vec_push(c->arena, &out, c->places.data[i]);
   }
   for (size_t i = c->end; i < c->block->length; i++) {
     td_vec_push(c->arena, &out, c->block->data[i]);
@@ -296,8 +516,9 @@ static bool cut_block(pass_state_t *state, tir_module_t *module,
     if (n->kind == TIR_LOOP) {
       changed |= cut_block(state, module, func, &n->body_nodes);
     }
-    cut_t c = {.module = module, .arena = module->arena, .scratch = &scratch,
-               .block = block, .begin = i, .end = i + 1};
+    cut_t c = {.task = state->task, .module = module,
+               .arena = module->arena, .scratch = &scratch, .block = block,
+               .begin = i, .end = i + 1};
     if (n->cascade == 0 || n->is_merge) {
       i++;
       continue;

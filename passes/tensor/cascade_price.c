@@ -4,7 +4,10 @@
 #include "ir/dtype.h"
 #include "passes/tensor/tensor.h"
 
-enum { STATE_LIMIT = 1024 }; /* floats of a row */
+enum {
+  STATE_LIMIT = 1024, /* floats of a row */
+  LANE_LIMIT = 8192,  /* the same with every lane counted */
+};
 
 typedef struct reads {
   const cascade_region_t *r;
@@ -30,61 +33,67 @@ static void note_contraction(void *user, tir_expr_t *e) {
   }
 }
 
-/* Whether one kernel can keep the state: maxima, minima and sums of floats,
- * and as many of them as stay in the first cache. */
-bool cascade_fits(const cascade_region_t *r) {
-  int64_t floats = 0;
+/* ---- lanes --------------------------------------------------------------- */
+
+typedef struct layout {
+  const tir_index_t *axis, *extra; /* the last extra */
+  int along, across; /* loads whose last subscript is the one or the other */
+} layout_t;
+
+static void note_layout(void *user, tir_expr_t *e) {
+  layout_t *s = user;
+  if (e->op != TIR_X_LOAD || e->arg_count < 2) return;
+  const tir_expr_t *last = e->args[e->arg_count - 1];
+  if (last->op != TIR_X_INDEX) return;
+  s->along += last->u.index == s->axis;
+  s->across += last->u.index == s->extra;
+}
+
+/* A matrix w[o, i] is read by rows, as it lies. With rows of the sweep's own
+ * it is packed instead, for all of them. */
+bool cascade_is_laned(cascade_region_t *r, const cascade_component_t *c) {
+  if (c->reduce != TIR_REDUCE_SUM) return false;
+  if (c->extra_count == 0) return true;
+  if (r->row_count > 0) return false;
+  layout_t s = {r->axis[0], c->extras[c->extra_count - 1], 0, 0};
+  tir_expr_t *e = c->sum == NULL ? c->body
+                                 : cascade_to_expr(&r->norm, c->sum, c->type);
+  tir_walk(r->scratch, e, note_layout, &s);
+  return s.along > s.across;
+}
+
+/* ---- what fits ----------------------------------------------------------- */
+
+/* Whether one kernel can keep the state: maxima, minima, their places and sums
+ * of floats, and as many of them as stay in the first cache. */
+bool cascade_fits(cascade_region_t *r) {
+  int64_t floats = 0, lanes = 0;
+  for (uint32_t i = 0; i < r->top_count; i++) floats += 2 * r->tops[i].node->k;
   if (r->axis_count != 1) return false;
   for (uint32_t i = 0; i < r->component_count; i++) {
     const cascade_component_t *c = r->components[i];
     bool is_order = c->reduce == TIR_REDUCE_MAX || c->reduce == TIR_REDUCE_MIN;
     int64_t lo, hi, size = 1;
-    if (!is_order && c->reduce != TIR_REDUCE_SUM) return false;
-    if (is_order && c->extra_count > 0) return false;
-    if (c->type != TDSL_DTYPE_F32 && c->type != TDSL_DTYPE_F64) return false;
+    bool is_place =
+        c->reduce == TIR_REDUCE_ARGMAX || c->reduce == TIR_REDUCE_ARGMIN;
+    tdsl_dtype_t type = is_place ? c->body->type : c->type;
+    if (!is_order && !is_place && c->reduce != TIR_REDUCE_SUM) return false;
+    if ((is_order || is_place) && c->extra_count > 0) return false;
+    if (type != TDSL_DTYPE_F32 && type != TDSL_DTYPE_F64) return false;
     for (uint32_t k = 0; k < c->extra_count; k++) {
       if (!ix_interval(c->extras[k]->extent, &lo, &hi) ||
           __builtin_mul_overflow(size, hi, &size)) {
         return false;
       }
     }
-    if (__builtin_add_overflow(floats, size, &floats)) return false;
+    if (size > STATE_LIMIT) return false;
+    floats += size;
+    lanes += size * (cascade_is_laned(r, c) ? TIR_LANES : 1);
   }
-  return floats <= STATE_LIMIT;
+  return floats <= STATE_LIMIT && lanes <= LANE_LIMIT;
 }
 
 /* ---- what pays ----------------------------------------------------------- */
-
-typedef struct layout {
-  const tir_index_t *last; /* lanes run along it */
-  bool ok;
-} layout_t;
-
-static void note_layout(void *user, tir_expr_t *e) {
-  layout_t *s = user;
-  if (e->op != TIR_X_LOAD) return;
-  for (uint32_t i = 0; i < e->arg_count; i++) {
-    const tir_expr_t *a = e->args[i];
-    bool is_last = a->op == TIR_X_INDEX && a->u.index == s->last;
-    if (is_last && i + 1 < e->arg_count) s->ok = false;
-  }
-}
-
-/* Whether what is summed lies along the last index of its accumulators: a
- * matrix that is stored the other way is read by rows, not by a sweep. */
-static bool lies_along(cascade_region_t *r) {
-  for (uint32_t i = 0; i < r->component_count; i++) {
-    const cascade_component_t *c = r->components[i];
-    if (c->extra_count == 0) continue;
-    layout_t s = {c->extras[c->extra_count - 1], true};
-    tir_expr_t *e = c->sum == NULL
-                        ? c->body
-                        : cascade_to_expr(&r->norm, c->sum, c->type);
-    tir_walk(r->scratch, e, note_layout, &s);
-    if (!s.ok) return false;
-  }
-  return true;
-}
 
 /* One sweep pays where weights are exponentials of what is itself a sum,
  * computed for each row: then scores never have to exist as a whole. A norm
@@ -93,7 +102,7 @@ static bool lies_along(cascade_region_t *r) {
  * one. By the form of the bodies, so that no extent moves a bit. */
 bool cascade_pays(cascade_region_t *r) {
   reads_t s = {r, 0, false};
-  if (r->row_count == 0) return lies_along(r);
+  if (r->row_count == 0) return true;
   for (uint32_t i = 0; i < r->member_count; i++) {
     tir_walk(r->scratch, r->members[i].body, note_contraction, &s);
   }

@@ -9,6 +9,8 @@
  * 4. Inline: a map that depends on a member and is read along the axis is
  *    put into the body, on a copy.  What does not depend on a member is a
  *    leaf, whatever it costs: its node stays.
+ * 5. Flatten: several indices of the axis become one over the product of
+ *    their ranges, which counts tuples in index order.
  * Maps are inlined through an explicit depth cap; a program that nests
  * deeper is left as it is. */
 #include "passes/tensor/cascade.h"
@@ -288,6 +290,9 @@ static void find_dependents(cascade_region_t *r) {
   for (size_t i = 0; i < r->block->length; i++) {
     tir_node_t *n = r->block->data[i];
     along_t a = {r, member_of(r, n) != NULL};
+    for (uint32_t k = 0; k < r->top_count; k++) {
+      a.found |= r->tops[k].node == n;
+    }
     for (uint32_t k = 0; k < tir_node_expr_count(n); k++) {
       tir_walk(r->scratch, *tir_node_expr(n, k), note_dependent, &a);
     }
@@ -379,6 +384,48 @@ static void sort_members(cascade_region_t *r) {
   }
 }
 
+/* ---- several indices ----------------------------------------------------- */
+
+static void name_axis(cascade_region_t *r) {
+  r->axis_text = r->axis[0]->name;
+  for (uint32_t i = 1; i < r->axis_count; i++) {
+    r->axis_text = td_arena_printf(r->scratch, "%s, %s", r->axis_text,
+                                   r->axis[i]->name);
+  }
+}
+
+/* False: the product of the ranges is no number of 64 bits. */
+static bool flatten_axis(cascade_region_t *r) {
+  td_arena_t *arena = r->module->arena;
+  const ix_poly_t *extent = ix_const(r->module->pool, 1);
+  tir_expr_t *to[IX_MAX_RANK];
+  if (r->axis_count == 1) return true;
+  for (uint32_t i = 0; i < r->axis_count; i++) {
+    extent = ix_mul(r->module->pool, extent, r->axis[i]->extent);
+    if (extent == NULL) return false;
+  }
+  tir_index_t *flat =
+      tir_index_create(r->module, r->axis[0]->name, extent, true);
+  tir_expr_t *rest = tir_index_ref(arena, flat);
+  for (uint32_t i = r->axis_count; i-- > 0;) {
+    tir_expr_t *args[2] = {rest, tir_dim(arena, r->axis[i]->extent)};
+    to[i] = rest;
+    if (i == 0) break;
+    to[i] = tir_op(arena, TIR_X_MOD, TDSL_DTYPE_I64, 2, args);
+    rest = tir_op(arena, TIR_X_DIV, TDSL_DTYPE_I64, 2, args);
+  }
+  for (uint32_t k = 0; k < r->member_count; k++) {
+    cascade_member_t *m = &r->members[k];
+    m->body = tir_replace_indices(arena, m->body, r->axis_count, r->axis, to);
+    if (m->guard == NULL) continue;
+    m->guard =
+        tir_replace_indices(arena, m->guard, r->axis_count, r->axis, to);
+  }
+  r->axis_count = 1;
+  r->axis[0] = flat;
+  return true;
+}
+
 bool cascade_grow(cascade_region_t *r, tir_node_t *sink, size_t at,
                   const td_map_t *broken) {
   uint32_t par = tensor_parallel(sink);
@@ -388,6 +435,7 @@ bool cascade_grow(cascade_region_t *r, tir_node_t *sink, size_t at,
   for (uint32_t i = 0; i < r->axis_count; i++) {
     r->axis[i] = sink->indices[par + i];
   }
+  name_axis(r);
   (void)add_member(r, sink, at, sink->indices);
   grow_t g = {.r = r, .broken = broken};
   for (uint32_t i = 0; i < r->member_count; i++) {
@@ -405,6 +453,7 @@ bool cascade_grow(cascade_region_t *r, tir_node_t *sink, size_t at,
   }
   sort_members(r);
   if (r->member_count < 2) return false;
+  cascade_find_tops(r);
   find_dependents(r);
-  return !has_update(r) && inline_members(r);
+  return !has_update(r) && inline_members(r) && flatten_axis(r);
 }

@@ -308,7 +308,8 @@ static bool split_other(cascade_region_t *r, cascade_member_t *m) {
   cascade_component_t *c =
       cascade_new_component(r, m, node->reduce, NULL, body);
   if (c == NULL) return cascade_refuse(r, m, CASCADE_TERMS, m->body);
-  bool is_itself = (class & CASCADE_X) == 0 && can_take(r, m, c);
+  bool is_itself =
+      (class & CASCADE_X) == 0 && is_order && can_take(r, m, c);
   if (is_itself) {
     c->name = node->outs[0]->name;
     c->value = node->outs[0];
@@ -322,6 +323,56 @@ static bool split_other(cascade_region_t *r, cascade_member_t *m) {
   }
   m->result = cascade_add(
       n, cascade_mul(n, scale, cascade_of_atom(n, c->atom, 1)), 1, rest);
+  return true;
+}
+
+/* A place stands while its maximum does: that of another member, or a new
+ * one. Of two places the lower one counts, and none where the maximum moved. */
+static void transport_place(cascade_region_t *r, cascade_component_t *c,
+                            cascade_component_t *best) {
+  td_arena_t *arena = r->module->arena;
+  cascade_need_was(r, best);
+  cascade_need_was(r, c);
+  tir_expr_t *now = cascade_state_load(r, best, best->value);
+  tir_expr_t *was = cascade_state_load(r, best, best->was);
+  tir_expr_t *same = tir_op(arena, TIR_X_EQ, TDSL_DTYPE_BOOL, 2,
+                            (tir_expr_t *[]){was, now});
+  tir_expr_t *is_nan = tir_op(arena, TIR_X_NE, TDSL_DTYPE_BOOL, 2,
+                              (tir_expr_t *[]){was, was});
+  same = tir_op(arena, TIR_X_OR, TDSL_DTYPE_BOOL, 2,
+                (tir_expr_t *[]){same, is_nan});
+  c->transport = tir_op(
+      arena, TIR_X_SELECT, TDSL_DTYPE_I64, 3,
+      (tir_expr_t *[]){same, cascade_state_load(r, c, c->was),
+                       tir_const_i(arena, TDSL_DTYPE_I64, INT64_MAX)});
+}
+
+static bool add_partner(cascade_region_t *r, cascade_component_t *c) {
+  tir_reduce_t want = c->reduce == TIR_REDUCE_ARGMAX ? TIR_REDUCE_MAX
+                                                     : TIR_REDUCE_MIN;
+  tir_expr_t *body = tir_intern(&r->norm.interner, c->body);
+  cascade_component_t *partner = NULL;
+  for (uint32_t i = 0; i < r->component_count && partner == NULL; i++) {
+    cascade_component_t *other = r->components[i];
+    if (other->reduce == want && other->extra_count == c->extra_count &&
+        same_live(r, other->live, c->live) &&
+        tir_intern(&r->norm.interner, other->body) == body) {
+      partner = other;
+    }
+  }
+  for (uint32_t i = 0; i < r->member_count && partner == NULL; i++) {
+    const cascade_member_t *m = &r->members[i];
+    if (m->node->loc.line != c->loc.line || m->node->reduce != c->reduce ||
+        m->body != c->body) {
+      continue;
+    }
+    partner = cascade_new_component(r, m, want, NULL, c->body);
+    if (partner == NULL) return false;
+    partner->type = c->body->type;
+    cascade_name_component(r, partner, m, "best");
+  }
+  if (partner == NULL) return false;
+  transport_place(r, c, partner);
   return true;
 }
 
@@ -474,6 +525,7 @@ bool cascade_split(cascade_region_t *r) {
   cascade_norm_init(n, r->state->task, r->module->arena, classify, r);
   r->component_count = 0;
   r->pivot_count = 0;
+  r->rewrite_count = 0;
   r->kind = CASCADE_NONE;
   for (uint32_t i = 0; i < r->member_count; i++) {
     cascade_member_t *m = &r->members[i];
@@ -490,6 +542,15 @@ bool cascade_split(cascade_region_t *r) {
     }
     m->plain = cascade_normalize(n, m->body, false);
     if (m->plain == NULL) return cascade_refuse(r, m, n->reason, n->at);
+  }
+  for (uint32_t i = 0; i < r->component_count; i++) {
+    cascade_component_t *c = r->components[i];
+    bool is_place =
+        c->reduce == TIR_REDUCE_ARGMAX || c->reduce == TIR_REDUCE_ARGMIN;
+    if (is_place && !add_partner(r, c)) {
+      return cascade_refuse(r, &r->members[0], CASCADE_TERMS,
+                            r->members[0].body);
+    }
   }
   for (uint32_t i = 0; i < r->member_count; i++) {
     cascade_member_t *m = &r->members[i];

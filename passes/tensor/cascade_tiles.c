@@ -171,6 +171,7 @@ static void follow_gathers(cascade_place_t *p, size_t end,
   }
   for (size_t i = f.first; i < end; i++) {
     tir_node_t *n = p->block->data[i];
+    if (n->kind != TIR_MAP) continue;
     n->body = tir_rewrite(arena, n->body, follow, &f);
   }
 }
@@ -197,7 +198,8 @@ static void adopt_block(pass_state_t *state, tir_module_t *module,
     p.rows = group_cascade_rows(&block->data[i], (uint32_t)(end - i));
     for (size_t k = i; k < end; k++) {
       const tir_node_t *m = block->data[k];
-      bool is_state = !m->is_tile && !m->is_first;
+      bool is_state =
+          m->kind == TIR_MAP && !m->is_tile && !m->is_first;
       if (is_state) p.axis = m->indices[m->index_count - 1]->extent;
     }
     adopt(&p, i);

@@ -15,7 +15,6 @@
 #include "passes/tensor/cascade.h"
 
 #include "ir/dtype.h"
-#include "passes/remark.h"
 #include "passes/tensor/tensor.h"
 
 static uint64_t key_of(const void *p) {
@@ -171,7 +170,7 @@ static void build_component(cascade_region_t *r, weights_t *w,
   tir_assign_plan(r->scratch, node);
   /* with lanes over an output index the terms go left to right */
   if (c->reduce == TIR_REDUCE_SUM && c->extra_count > 0) {
-    node->plan = TIR_PLAN_SERIAL;
+    node->plan = cascade_is_laned(r, c) ? TIR_PLAN_LANES : TIR_PLAN_SERIAL;
   }
   c->node = node;
 }
@@ -274,7 +273,17 @@ static void replace(finder_t *f, cascade_region_t *r) {
     if (r->members[i].at < first) first = r->members[i].at;
     if (r->members[i].at > last) last = r->members[i].at;
   }
+  tir_node_t *tops[CASCADE_MAX_TOPS]; /* what makes their values, or NULL */
+  for (uint32_t i = 0; i < r->top_count; i++) {
+    if (r->tops[i].at < first) first = r->tops[i].at;
+    if (r->tops[i].at > last) last = r->tops[i].at;
+    tops[i] = cascade_take_top(r, &r->tops[i], f->next);
+    td_vec_push(r->scratch, &cascade, r->tops[i].node);
+  }
   tir_block_t block = {0};
+  for (uint32_t i = 0; i < r->rewrite_count; i++) {
+    r->rewrites[i].node->body = r->rewrites[i].body;
+  }
   for (size_t i = 0; i < first; i++) {
     td_vec_push(arena, &block, r->block->data[i]);
   }
@@ -303,7 +312,11 @@ static void replace(finder_t *f, cascade_region_t *r) {
     for (uint32_t k = 0; k < r->member_count; k++) {
       if (r->members[k].node == n) member = &r->members[k];
     }
-    if (member == NULL) {
+    uint32_t top = 0;
+    while (top < r->top_count && r->tops[top].node != n) top++;
+    if (top < r->top_count) {
+      if (tops[top] != NULL) td_vec_push(arena, &block, tops[top]);
+    } else if (member == NULL) {
       td_vec_push(arena, &block, n);
     } else if (member->result != NULL || member->copied != NULL) {
       td_vec_push(arena, &block, build_result(r, member));
@@ -312,170 +325,6 @@ static void replace(finder_t *f, cascade_region_t *r) {
   *r->block = block;
   f->next++;
   f->has_changed = true;
-}
-
-/* ---- remarks ------------------------------------------------------------- */
-
-/* Floats of state a row holds during the sweep, as `2 + 64`. */
-static const char *state_size(const cascade_region_t *r) {
-  td_arena_t *arena = r->scratch;
-  uint32_t scalars = r->pivot_count / 3;
-  const char *text = NULL;
-  for (uint32_t i = 0; i < r->component_count; i++) {
-    const cascade_component_t *c = r->components[i];
-    if (c->stands_for != NULL) continue;
-    if (c->extra_count == 0) {
-      scalars++;
-      continue;
-    }
-    const char *one = "";
-    for (uint32_t k = 0; k < c->extra_count; k++) {
-      one = td_arena_printf(arena, "%s%s%s", one, k == 0 ? "" : "*",
-                            ix_text(arena, c->extras[k]->extent));
-    }
-    text = text == NULL ? one : td_arena_printf(arena, "%s + %s", text, one);
-  }
-  if (text == NULL) return td_arena_printf(arena, "%u", scalars);
-  return td_arena_printf(arena, "%u + %s", scalars, text);
-}
-
-static void remark_done(finder_t *f, const cascade_region_t *r,
-                        bool is_streamed) {
-  static const char *const kinds[] = {
-      [CASCADE_NONE] = "none", [CASCADE_PIVOT] = "pivot",
-      [CASCADE_RUNNING] = "running", [CASCADE_SCALE] = "scale",
-      [CASCADE_CONSTANT] = "constant"};
-  const char *names = "";
-  for (uint32_t i = 0; i < r->member_count; i++) {
-    names = td_arena_printf(r->scratch, "%s%s%s", names, i == 0 ? "" : ", ",
-                            r->members[i].node->outs[0]->name);
-  }
-  remark_t *remark = pass_remark(
-      f->state, "find-cascades",
-      REMARK_CODE_FUSE_CASCADE, r->members[0].node->loc,
-      "one sweep over %s for %s: state of %s floats a row, gauge %s, plan %s",
-      r->axis[0]->name, names, state_size(r), kinds[r->kind],
-      is_streamed ? "stream" : "sweeps of the text");
-  if (remark == NULL) return;
-  for (uint32_t i = 1; i < r->member_count; i++) {
-    pass_remark_place(remark, r->members[i].node->loc);
-  }
-  pass_remark_number(remark, "bytes_in_one_sweep", cascade_bytes_once(r));
-  pass_remark_number(remark, "bytes_in_the_texts_sweeps",
-                     cascade_bytes_apart(r));
-}
-
-/* What a map along the axis is needed for besides: a second sweep. */
-static void remark_escapes(finder_t *f, const cascade_region_t *r) {
-  for (size_t i = 0; i < r->inlined.length; i++) {
-    const tir_node_t *n = r->inlined.entries[i].value;
-    bool is_result = false;
-    for (uint32_t s = 0; s < f->func->slot_count; s++) {
-      is_result |= f->func->slots[s].result == n->outs[0];
-    }
-    if (!is_result) continue;
-    (void)pass_remark(f->state, "find-cascades",
-                      REMARK_CODE_FUSE_OTHER_CONSUMER, n->loc,
-                      "a second sweep over %s for %s, which is a result "
-                      "(reason: escape)",
-                      r->axis[0]->name, n->outs[0]->name);
-  }
-}
-
-static remark_code_t code_of(cascade_reason_t reason) {
-  if (reason == CASCADE_SIGN) return REMARK_CODE_FUSE_SIGN_UNKNOWN;
-  if (reason == CASCADE_CLASS) return REMARK_CODE_FUSE_CLASS;
-  return REMARK_CODE_FUSE_UNSPLITTABLE;
-}
-
-typedef struct sources {
-  finder_t *f;
-  const cascade_region_t *r;
-  const char *text;
-} sources_t;
-
-/* `m of line 4`: what an expression reads that depends on a member. */
-static void note_source(void *user, tir_expr_t *e) {
-  sources_t *s = user;
-  const tir_node_t *def = e->op == TIR_X_LOAD ? e->u.value->def : NULL;
-  if (def == NULL ||
-      td_map_get_u64(&s->r->dependents, key_of(def)) == NULL) {
-    return;
-  }
-  s->text = td_arena_printf(&s->f->scratch, "%s%s%s of line %u", s->text,
-                            s->text[0] == '\0' ? "" : ", ",
-                            e->u.value->name, def->loc.line);
-}
-
-static void remark_refused(finder_t *f, const cascade_region_t *r) {
-  const cascade_member_t *m = r->refused;
-  td_buf_t at;
-  td_buf_init(&at, f->state->task);
-  cascade_print_expr(&at, r->at);
-  const char *expr = td_buf_finish(&at, &f->scratch);
-  td_loc_t loc = r->at->loc.line != 0 ? r->at->loc : m->node->loc;
-  sources_t s = {f, r, ""};
-  tir_walk(&f->scratch, (tir_expr_t *)(uintptr_t)key_of(r->at), note_source,
-           &s);
-  remark_t *remark = pass_remark(
-      f->state, "find-cascades", code_of(r->reason), loc,
-      "a sweep of its own over %s for %s: `%s` mixes what varies along it "
-      "with %s (reason: %s)",
-      r->axis[0]->name, m->node->outs[0]->name, expr,
-      s.text[0] == '\0' ? "a result" : s.text,
-      cascade_reason_text(r->reason));
-  if (remark == NULL) return;
-  for (uint32_t i = 0; i < r->member_count; i++) {
-    if (&r->members[i] == m) continue;
-    pass_remark_place(remark, r->members[i].node->loc);
-  }
-  pass_remark_number(remark, "bytes_read_again", cascade_bytes_again(r, m));
-}
-
-typedef struct crossing {
-  const cascade_region_t *r;
-  const tir_expr_t *inner;  /* a reduction read along the axis */
-  const tir_value_t *tensor; /* what both it and the sink read */
-  td_map_t loads;
-  bool is_inner;
-} crossing_t;
-
-static void note_crossing(void *user, tir_expr_t *e) {
-  crossing_t *c = user;
-  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
-  if (!c->is_inner) {
-    td_map_put_u64(&c->loads, key_of(e->u.value), e);
-  } else if (td_map_get_u64(&c->loads, key_of(e->u.value)) != NULL) {
-    c->tensor = e->u.value;
-  }
-}
-
-/* A lone reduction that reads, along its axis, another one over the same
- * tensor: two sweeps, whatever the bodies. */
-static void remark_crossing(finder_t *f, const cascade_region_t *r) {
-  const cascade_member_t *m = &r->members[0];
-  crossing_t c = {.r = r};
-  td_map_init(&c.loads, r->scratch);
-  tir_walk(r->scratch, m->body, note_crossing, &c);
-  c.is_inner = true;
-  for (size_t i = 0; i < c.loads.length && c.tensor == NULL; i++) {
-    tir_expr_t *load = c.loads.entries[i].value;
-    const tir_node_t *def = load->u.value->def;
-    if (def == NULL || def->kind != TIR_MAP ||
-        def->reduce == TIR_REDUCE_NONE || !cascade_is_along(r, load)) {
-      continue;
-    }
-    c.inner = load;
-    tir_walk(r->scratch, def->body, note_crossing, &c);
-  }
-  if (c.tensor == NULL) return;
-  (void)pass_remark(
-      f->state, "find-cascades", REMARK_CODE_FUSE_UNSPLITTABLE,
-      c.inner->loc.line != 0 ? c.inner->loc : m->node->loc,
-      "a sweep of its own over %s for %s: %s of line %u is a reduction over "
-      "another axis of %s, read along this one (reason: axis)",
-      r->axis[0]->name, m->node->outs[0]->name, c.inner->u.value->name,
-      c.inner->u.value->def->loc.line, c.tensor->name);
 }
 
 /* ---- the search ---------------------------------------------------------- */
@@ -500,11 +349,11 @@ static bool try_sink(finder_t *f, tir_block_t *block, tir_node_t *sink,
     bool ok = cascade_grow(r, sink, at, &f->broken) && cascade_split(r);
     if (ok) break;
     if (r->refused == NULL) {
-      if (r->member_count == 1) remark_crossing(f, r);
+      if (r->member_count == 1) cascade_remark_crossing(r);
       return false;
     }
     tir_node_t *n = r->refused->node;
-    remark_refused(f, r);
+    cascade_remark_refused(r);
     td_map_put_u64(&f->broken, key_of(n), n);
     if (n == sink) return false;
   }
@@ -512,10 +361,10 @@ static bool try_sink(finder_t *f, tir_block_t *block, tir_node_t *sink,
     td_map_put_u64(&f->taken, key_of(r->members[i].node),
                    r->members[i].node);
   }
-  remark_escapes(f, r);
+  cascade_remark_escapes(r);
   bool is_streamed = f->can_stream && cascade_fits(r) &&
                      (f->state->options->all_cascades || cascade_pays(r));
-  remark_done(f, r, is_streamed);
+  cascade_remark_done(r, is_streamed);
   if (!is_streamed) return false;
   replace(f, r);
   return true;
@@ -558,6 +407,10 @@ bool pass_find_cascades(pass_state_t *state, tir_module_t *module) {
   for (uint32_t i = 0; i < module->func_count; i++) {
     cascade_adopt_tiles(state, module, module->funcs[i]);
     (void)cascade_cut(state, module, module->funcs[i]);
+    tir_renumber(module->funcs[i]);
+  }
+  for (uint32_t i = 0; i < module->func_count; i++) {
+    cascade_inline_finish(state, module, module->funcs[i]);
     tir_renumber(module->funcs[i]);
   }
   (void)pass_eliminate_dead(state, module); /* gathers that were followed */

@@ -11,6 +11,7 @@
 #include "passes/tensor/group_kernels.h"
 
 #include "passes/tensor/tensor.h"
+#include "runtime/base/num.h"
 
 static bool is_float(tdsl_dtype_t type) {
   return type == TDSL_DTYPE_F32 || type == TDSL_DTYPE_F64;
@@ -27,6 +28,7 @@ uint32_t group_cascade_rows(tir_node_t *const *nodes, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     if (nodes[i]->cascade == 0) continue;
     uint32_t par = tensor_parallel(nodes[i]) - (nodes[i]->is_tile ? 1 : 0);
+    if (nodes[i]->kind == TIR_TOPK) par = nodes[i]->operands[0]->rank - 1;
     if (par < rows) rows = par;
   }
   return rows;
@@ -101,7 +103,10 @@ static void note_rows(void *user, tir_expr_t *e) {
   for (uint32_t k = 0; k < s->count; k++) {
     tir_node_t *def = s->nodes[k];
     uint32_t from[IX_MAX_RANK];
-    if (def->outs[0] != e->u.value) continue;
+    if (def->outs[0] != e->u.value &&
+        (def->out_count < 2 || def->outs[1] != e->u.value)) {
+      continue;
+    }
     bool is_plain = def->cascade != 0;
     if (!is_plain && !group_row_places(s->scratch, s->nodes, k, def, s->rows,
                                        from)) {
@@ -125,6 +130,79 @@ bool group_row_places(td_arena_t *scratch, tir_node_t *const *nodes,
     for (uint32_t k = 0; k < i; k++) s.is_refused |= places[i] == places[k];
   }
   return (s.reads_group || rows == 0) && !s.is_refused;
+}
+
+/* ---- what finishes a cascade --------------------------------------------- */
+
+/* Bytes of a finishing map's value for each row; INT64_MAX if unknown. */
+static int64_t bytes_beside(const tir_node_t *n, uint32_t rows,
+                            const uint32_t *places) {
+  int64_t bytes = (int64_t)td_dtype_bytes(n->outs[0]->dtype);
+  for (uint32_t i = 0; i < tensor_parallel(n); i++) {
+    int64_t lo, hi;
+    bool is_row = false;
+    for (uint32_t k = 0; k < rows; k++) is_row |= places[k] == i;
+    if (is_row) continue;
+    if (!ix_interval(n->indices[i]->extent, &lo, &hi) ||
+        __builtin_mul_overflow(bytes, hi, &bytes)) {
+      return INT64_MAX;
+    }
+  }
+  return bytes;
+}
+
+typedef struct large {
+  tir_node_t *const *nodes;
+  uint32_t count, rows;
+  int64_t limit;
+  bool is_read;
+} large_t;
+
+/* A value of the group that no scratch holds. */
+static void check_large(void *user, tir_expr_t *e) {
+  large_t *s = user;
+  for (uint32_t k = 0; e->op == TIR_X_LOAD && k < s->count; k++) {
+    const tir_node_t *n = s->nodes[k];
+    if (n->outs[0] != e->u.value || n->cascade != 0) continue;
+    /* one with rows was let in because it is small */
+    s->is_read |= s->rows == 0 && bytes_beside(n, 0, NULL) > s->limit;
+  }
+}
+
+/* A map, or a reduction of a few terms. */
+static bool is_short(const tir_node_t *n) {
+  enum { TERM_LIMIT = 4096 };
+  int64_t terms = 1, lo, hi;
+  for (uint32_t i = tensor_parallel(n); i < n->index_count; i++) {
+    if (!ix_interval(n->indices[i]->extent, &lo, &hi) ||
+        __builtin_mul_overflow(terms, hi, &terms)) {
+      return false;
+    }
+  }
+  return terms <= TERM_LIMIT;
+}
+
+bool group_is_finish(td_arena_t *scratch, tir_node_t *const *nodes,
+                     uint32_t count, tir_node_t *n, int64_t limit,
+                     int64_t *out_bytes) {
+  uint32_t rows = group_cascade_rows(nodes, count), places[IX_MAX_RANK];
+  if (!is_short(n) || tensor_parallel(n) < rows ||
+      !group_row_places(scratch, nodes, count, n, rows, places)) {
+    return false;
+  }
+  for (uint32_t i = 0; i < rows; i++) {
+    if (places[i] >= tensor_parallel(n)) return false;
+  }
+  large_t large = {nodes, count, rows, limit, false};
+  tir_walk(scratch, n->body, check_large, &large);
+  bool may_be_large = false;
+  for (uint32_t k = 0; k < count; k++) {
+    may_be_large |= rows == 0 && nodes[k]->is_merge;
+  }
+  *out_bytes = large.is_read   ? INT64_MAX
+               : may_be_large ? 0
+                              : bytes_beside(n, rows, places);
+  return true;
 }
 
 /* ---- the pass ------------------------------------------------------------ */

@@ -8,6 +8,7 @@
  * walks it. A multiple of what a sweep takes at a time. */
 enum { GROUP_SPLIT = 1024 };
 
+
 /* Number of leading parallel indices that become the block loops of a group
  * of several nodes: all share them, and loads inside the group pass them on
  * unchanged. */
@@ -21,6 +22,15 @@ uint32_t group_cascade_rows(tir_node_t *const *nodes, uint32_t count);
 bool group_row_places(td_arena_t *scratch, tir_node_t *const *nodes,
                       uint32_t count, tir_node_t *n, uint32_t rows,
                       uint32_t *places);
+
+/* Whether a map, or a reduction of few terms, finishes rows of a cascade: at
+ * its rows it reads no others. What it keeps of a row; INT64_MAX if that is
+ * unknown, or if it reads what keeps more than `limit`. Without rows, and
+ * behind a merge, it keeps nothing: it goes to memory alone, and its kernel
+ * has blocks along it. */
+bool group_is_finish(td_arena_t *scratch, tir_node_t *const *nodes,
+                     uint32_t count, tir_node_t *n, int64_t limit,
+                     int64_t *out_bytes);
 
 /* The two factors of a matrix product: a float SUM that adds left to right
  * the product of two factors which mention different parallel indices. */

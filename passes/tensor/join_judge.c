@@ -46,7 +46,9 @@ typedef struct join {
 
 static const tir_node_t *definer(const join_t *j, const tir_value_t *v) {
   for (uint32_t k = 0; k < j->count; k++) {
-    if (j->nodes[k]->outs[0] == v) return j->nodes[k];
+    for (uint32_t i = 0; i < j->nodes[k]->out_count; i++) {
+      if (j->nodes[k]->outs[i] == v) return j->nodes[k];
+    }
   }
   return NULL;
 }
@@ -175,34 +177,17 @@ static remark_code_t judge_end(group_t *g, tir_node_t *n) {
 
 /* A map over the rows, and more, that finishes what a cascade computed. */
 static remark_code_t judge_finish(group_t *g, tir_node_t *n) {
-  td_arena_t *scratch = &g->scratch;
-  tir_node_t **nodes = g->nodes;
-  uint32_t count = g->count;
-  uint32_t rows = group_cascade_rows(nodes, count);
-  uint32_t places[IX_MAX_RANK];
+  int64_t bytes = 0;
   if (n->kind != TIR_MAP || n->cascade != 0) return REMARK_CODE_FUSE_KIND;
-  if (count >= GROUP_CASCADE_NODES) {
+  if (g->count >= GROUP_CASCADE_NODES) {
     return too_many_nodes(g, GROUP_CASCADE_NODES);
   }
-  if (n->reduce != TIR_REDUCE_NONE || tensor_parallel(n) < rows) {
-    return REMARK_CODE_FUSE_UNSPLITTABLE;
-  }
-  join_t j = {.scratch = scratch, .nodes = nodes, .count = count};
+  join_t j = {.scratch = &g->scratch, .nodes = g->nodes, .count = g->count};
   check_reads(&j, n);
   if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
-  if (!group_row_places(scratch, nodes, count, n, rows, places)) {
+  if (!group_is_finish(&g->scratch, g->nodes, g->count, n, SCRATCH_LIMIT,
+                       &bytes)) {
     return REMARK_CODE_FUSE_UNSPLITTABLE;
-  }
-  int64_t bytes = (int64_t)td_dtype_bytes(n->outs[0]->dtype);
-  for (uint32_t i = 0; i < tensor_parallel(n); i++) {
-    int64_t lo, hi;
-    bool is_row = false;
-    for (uint32_t k = 0; k < rows; k++) is_row |= places[k] == i;
-    if (is_row) continue;
-    if (!ix_interval(n->indices[i]->extent, &lo, &hi) ||
-        __builtin_mul_overflow(bytes, hi, &bytes)) {
-      return judge_part(g, INT64_MAX);
-    }
   }
   return judge_part(g, bytes);
 }

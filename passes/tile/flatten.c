@@ -126,3 +126,107 @@ tir_expr_t *flat_rewrite(tile_t *t, flat_group_t *const *groups,
   }
   return e;
 }
+
+/* ---- places that count elements ------------------------------------------ */
+
+typedef struct places {
+  tile_t *t;
+  tir_interner_t interner;
+  TD_VEC(tir_value_t *) views;
+  TD_VEC(const tir_value_t *) of;
+  TD_VEC(uint32_t) from;
+} places_t;
+
+static bool is_extent(const tir_expr_t *e, const ix_poly_t *extent) {
+  int64_t size;
+  if (e->op == TIR_X_DIM) return e->u.dim == extent;
+  return e->op == TIR_X_CONST && ix_is_const(extent, &size) &&
+         size == e->u.i64;
+}
+
+/* `e` is place % extent, or place / extent. */
+static bool is_step(const tir_expr_t *e, tir_x_t op, const ix_poly_t *extent) {
+  return e->op == op && e->type == TDSL_DTYPE_I64 &&
+         is_extent(e->args[1], extent);
+}
+
+/* The first of the last subscripts that are the digits of one place, which
+ * comes out; the number of subscripts if there are none. */
+static uint32_t find_digits(places_t *p, const tir_expr_t *load,
+                            tir_expr_t **place) {
+  const tir_value_t *v = load->u.value;
+  uint32_t count = load->arg_count;
+  if (count < 2 || count != v->rank ||
+      !is_step(load->args[count - 1], TIR_X_MOD, v->dims[count - 1])) {
+    return count;
+  }
+  *place = load->args[count - 1]->args[0];
+  tir_expr_t *rest = tir_intern(&p->interner, *place);
+  for (uint32_t d = count - 1; d-- > 0;) {
+    /* this one is rest / extent of the one behind, or its remainder */
+    tir_expr_t *e = load->args[d];
+    bool is_last = !is_step(e, TIR_X_MOD, v->dims[d]);
+    if (!is_last) e = e->args[0];
+    if (!is_step(e, TIR_X_DIV, v->dims[d + 1]) ||
+        tir_intern(&p->interner, e->args[0]) != rest) {
+      return count;
+    }
+    if (is_last) return d;
+    rest = tir_intern(&p->interner, e);
+  }
+  return count;
+}
+
+static tir_value_t *view_once(places_t *p, const tir_value_t *v,
+                              uint32_t from) {
+  tile_t *t = p->t;
+  for (size_t i = 0; i < p->views.length; i++) {
+    if (p->of.data[i] == v && p->from.data[i] == from) {
+      return p->views.data[i];
+    }
+  }
+  tir_value_t *view = view_of(t, v, from, v->rank - from);
+  tile_view_param(t, v, view)->is_read = true;
+  td_vec_push(t->arena, &p->views, view);
+  td_vec_push(t->arena, &p->of, v);
+  td_vec_push(t->arena, &p->from, from);
+  return view;
+}
+
+static tir_expr_t *merge_digits(void *user, tir_expr_t *e) {
+  places_t *p = user;
+  tile_t *t = p->t;
+  tir_expr_t *subs[IX_MAX_RANK], *place = NULL;
+  if (e->op != TIR_X_LOAD ||
+      td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)e->u.value) != NULL) {
+    return e;
+  }
+  uint32_t from = find_digits(p, e, &place);
+  if (from == e->arg_count) return e;
+  for (uint32_t i = 0; i < from; i++) subs[i] = e->args[i];
+  subs[from] = place;
+  tir_expr_t *load =
+      tir_load(t->arena, view_once(p, e->u.value, from), from + 1, subs);
+  load->loc = e->loc;
+  return load;
+}
+
+void flat_merge_places(tile_t *t) {
+  places_t p = {.t = t};
+  tir_node_t **nodes = TD_NEW_ARRAY(t->arena, tir_node_t *, t->node_count);
+  tir_interner_init(&p.interner, t->arena);
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    nodes[k] = t->nodes[k];
+    if (nodes[k]->kind != TIR_MAP) continue;
+    tir_expr_t *body = nodes[k]->body, *guard = nodes[k]->guard;
+    size_t before = p.views.length;
+    body = tir_rewrite(t->arena, body, merge_digits, &p);
+    if (guard != NULL) guard = tir_rewrite(t->arena, guard, merge_digits, &p);
+    if (before == p.views.length && before == 0) continue;
+    nodes[k] = TD_NEW(t->arena, tir_node_t);
+    *nodes[k] = *t->nodes[k];
+    nodes[k]->body = body;
+    nodes[k]->guard = guard;
+  }
+  t->nodes = nodes;
+}

@@ -23,4 +23,9 @@ void flat_finish(tile_t *t, flat_group_t *g, const char *name);
 tir_expr_t *flat_rewrite(tile_t *t, flat_group_t *const *groups,
                          uint32_t group_count, tir_expr_t *e);
 
+/* In all nodes of the group, x[p / 30, p / 6 % 5, p % 6] of a tensor with
+ * such dims becomes element p of a view; nodes that change are copied. Before
+ * values have homes. */
+void flat_merge_places(tile_t *t);
+
 #endif

@@ -20,6 +20,7 @@
 #include "passes/tile/sweep.h"
 
 #include "passes/tensor/group_kernels.h"
+#include "passes/tile/flatten.h"
 
 uint32_t tile_sweep_parallel(const tir_node_t *n) {
   uint32_t count = 0;
@@ -30,6 +31,7 @@ uint32_t tile_sweep_parallel(const tir_node_t *n) {
 /* Those of a finishing map may be anywhere among its own. */
 void tile_sweep_set_rows(sweep_t *s) {
   for (uint32_t k = 0; k < s->t->node_count; k++) {
+    if (s->t->nodes[k]->kind != TIR_MAP) continue;
     for (uint32_t i = 0; i < s->rows; i++) {
       tile_set_index(s->t, s->t->nodes[k]->indices[s->places[k][i]],
                      s->values[i]);
@@ -68,7 +70,8 @@ void tile_sweep_before(sweep_t *s, uint32_t k, kir_block_t *block) {
 /* A transport reads states that stand before it, as they were. */
 void tile_sweep_moves(sweep_t *s, kir_block_t *block) {
   for (uint32_t k = s->t->node_count; k-- > 0;) {
-    if (s->t->nodes[k]->transport != NULL) tile_sweep_move(s, k, block);
+    const tir_node_t *n = s->t->nodes[k];
+    if (n->transport != NULL && sweep_is_sum(n)) tile_sweep_move(s, k, block);
   }
 }
 
@@ -79,6 +82,7 @@ void tile_sweep_one_row(sweep_t *s, kir_block_t *block) {
       tile_sweep_before(s, k, block);
     }
   }
+  tile_sweep_add_orders(s, block);
   tile_sweep_moves(s, block);
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_sum(t->nodes[k])) tile_sweep_add(s, k, block);
@@ -182,6 +186,7 @@ void tile_sweep_alloc(sweep_t *s, kir_block_t *block) {
     const tir_value_t *v = n->outs[0];
     const ix_poly_t *dims[2 * IX_MAX_RANK];
     uint32_t par = tile_sweep_parallel(n), rank = 0;
+    if (sweep_is_top(n)) continue;
     if (sweep_is_state(n)) {
       dims[rank++] = rows;
       for (uint32_t i = s->rows; i < par; i++) {
@@ -193,16 +198,19 @@ void tile_sweep_alloc(sweep_t *s, kir_block_t *block) {
                                    KIR_LOCAL, 2, size);
       }
       if (sweep_is_laned(n)) dims[rank++] = lanes;
-      s->states[k] = tile_alloc(t, block, v->name, n->body->type, KIR_LOCAL,
+      s->states[k] = tile_alloc(t, block, v->name, sweep_type(n), KIR_LOCAL,
                                 rank, dims);
       if (!sweep_is_laned(n)) {
         tile_set_home(t, v, s->states[k], s->rows);
         tile_set_lead(t, v, &s->r, NULL);
         continue;
       }
+      /* folded, once a row */
+      rank -= 2;
       tile_set_home(t, v,
-                    tile_alloc(t, block, v->name, v->dtype, KIR_REGISTER, 0,
-                               NULL),
+                    tile_alloc(t, block, v->name, v->dtype,
+                               rank == 0 ? KIR_REGISTER : KIR_LOCAL, rank,
+                               dims + 1),
                     s->rows);
     } else if (n->is_first) {
       tile_set_home(t, v,
@@ -250,10 +258,12 @@ void tile_sweep_alloc(sweep_t *s, kir_block_t *block) {
       home->mask = mask;
     }
   }
+  tile_sweep_alloc_tops(s, block);
 }
 
 void tile_sweep_open(sweep_t *s) {
   tile_t *t = s->t;
+  flat_merge_places(t);
   s->rows = group_cascade_rows(t->nodes, t->node_count);
   s->states = TD_NEW_ARRAY(t->arena, kir_buffer_t *, t->node_count);
   s->packed = TD_NEW_ARRAY(t->arena, packed_t, t->node_count);
@@ -261,6 +271,7 @@ void tile_sweep_open(sweep_t *s) {
   s->in_place = TD_NEW_ARRAY(t->arena, bool, t->node_count);
   s->places = TD_NEW_ARRAY(t->arena, uint32_t *, t->node_count);
   tile_sweep_place_rows(s);
+  tile_sweep_open_orders(s);
 }
 
 /* All tiles of lo .. hi, where a tile begins at lo. */
@@ -290,6 +301,7 @@ static void sweep_splits(sweep_t *s, kir_block_t *block, kir_expr_t *lo,
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_state(t->nodes[k])) tile_sweep_init(s, k, body);
   }
+  tile_sweep_init_tops(s, false, body);
   lo = tile_let(t, block, "from",
                 tile_op2(t, KIR_X_MAX, TDSL_DTYPE_I64, lo, at));
   hi = tile_let(t, block, "to",
@@ -305,7 +317,8 @@ static void sweep_splits(sweep_t *s, kir_block_t *block, kir_expr_t *lo,
 void tile_sweep_finish_all(sweep_t *s, kir_block_t *block) {
   tile_t *t = s->t;
   for (uint32_t k = 0; k < t->node_count; k++) {
-    if (sweep_is_state(t->nodes[k])) tile_sweep_finish(s, k, block);
+    const tir_node_t *n = t->nodes[k];
+    if (sweep_is_state(n) || sweep_is_top(n)) tile_sweep_finish(s, k, block);
   }
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (t->nodes[k]->cascade != 0) continue;
@@ -316,8 +329,8 @@ void tile_sweep_finish_all(sweep_t *s, kir_block_t *block) {
 void tile_lower_cascade(tile_t *t) {
   sweep_t s = {.t = t};
   kir_block_t *block = &t->kernel->body;
-  tir_node_t **nodes = t->nodes;
   tile_sweep_open(&s);
+  tir_node_t **nodes = t->nodes;
   tile_sweep_find_products(&s);
   tile_note(t, "one sweep: %s", tile_describe(t));
   tile_note(t, "blocks of %lld rows, %d elements of the axis at a time",
@@ -360,6 +373,7 @@ void tile_lower_cascade(tile_t *t) {
     if (sweep_is_state(t->nodes[k])) tile_sweep_init(&s, k, body);
     if (s.packed[k].rows != NULL) tile_sweep_pack_rows(&s, &s.packed[k], body);
   }
+  tile_sweep_init_tops(&s, has_splits, body);
   s.states = states;
   t->nodes = nodes;
   if (s.block_rows > 1) {

@@ -103,8 +103,9 @@ static void plan_homes(build_t *b, tile_t *t) {
     }
   }
   for (uint32_t i = 0; i < t->node_count; i++) {
-    const tir_value_t *v = t->nodes[i]->outs[0];
-    if (td_map_get_u64(&in.read, key_of(v)) != NULL) {
+    for (uint32_t k = 0; k < t->nodes[i]->out_count; k++) {
+      const tir_value_t *v = t->nodes[i]->outs[k];
+      if (td_map_get_u64(&in.read, key_of(v)) == NULL) continue;
       tile_set_home(t, v, NULL, 0);
     }
   }

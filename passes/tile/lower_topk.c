@@ -21,9 +21,8 @@ static kir_expr_t *negate(tile_t *t, kir_expr_t *a) {
   return kir_op(t->arena, KIR_X_NOT, TDSL_DTYPE_BOOL, 1, &a);
 }
 
-/* (v, i) stands before (w, j). */
-static kir_expr_t *before(tile_t *t, kir_expr_t *v, kir_expr_t *i,
-                          kir_expr_t *w, kir_expr_t *j) {
+kir_expr_t *tile_topk_before(tile_t *t, kir_expr_t *v, kir_expr_t *i,
+                             kir_expr_t *w, kir_expr_t *j) {
   kir_expr_t *above = tile_op2(t, KIR_X_GT, TDSL_DTYPE_BOOL, v, w);
   kir_expr_t *equal = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, v, w);
   kir_expr_t *vn = is_nan(t, v), *wn = is_nan(t, w);
@@ -80,8 +79,9 @@ void tile_lower_topk(tile_t *t, tir_node_t *node) {
   for (int k = 0; k < 4; k++) r[k] = kir_load(t->arena, regs[k], 0, NULL);
   kir_expr_t *is_first = tile_less(t, r[1], tile_int(t, 0));
   kir_expr_t *is_open = tile_less(t, r[3], tile_int(t, 0));
-  kir_expr_t *behind = either(t, is_first, before(t, r[0], r[1], v, i));
-  kir_expr_t *wins = either(t, is_open, before(t, v, i, r[2], r[3]));
+  kir_expr_t *behind =
+      either(t, is_first, tile_topk_before(t, r[0], r[1], v, i));
+  kir_expr_t *wins = either(t, is_open, tile_topk_before(t, v, i, r[2], r[3]));
   kir_block_t *hit =
       &tile_push(t, scan, tile_if(t, both(t, behind, wins)))->body;
   tile_store(t, hit, regs[2], 0, NULL, v);

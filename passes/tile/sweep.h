@@ -3,6 +3,7 @@
 #define TDSL_PASSES_TILE_SWEEP_H
 
 #include "ir/expr.h"
+#include "passes/tensor/group_kernels.h"
 #include "passes/tile/contraction.h"
 
 enum {
@@ -11,6 +12,7 @@ enum {
   SWEEP_FACTOR = 256, /* widest row of a factor that is packed */
   SWEEP_ROWS = 64,    /* rows that share what was packed, on a GPU */
   SWEEP_GROUP = 6,    /* rows whose accumulators fit the registers of a CPU */
+  SWEEP_SPREAD = 16384, /* elements of a block of maps behind a merge */
   SWEEP_SCANS = 8,    /* tensors of integers in masks that are remembered */
 };
 
@@ -58,6 +60,18 @@ typedef struct sweep_masks {
   sweep_scan_t scans[SWEEP_SCANS];
 } sweep_masks_t;
 
+/* Values and places of a row's k largest, [block_rows][k]. */
+typedef struct sweep_pairs {
+  kir_buffer_t *values, *places;
+} sweep_pairs_t;
+
+typedef struct sweep_top {
+  tir_index_t *indices[IX_MAX_RANK]; /* the rows, and the axis */
+  tir_expr_t *load;                  /* an element, at them */
+  tdsl_dtype_t type;
+  sweep_pairs_t state, total;        /* total: of a long axis */
+} sweep_top_t;
+
 typedef struct sweep {
   tile_t *t;
   uint32_t rows;          /* shared parallel indices */
@@ -87,12 +101,31 @@ typedef struct sweep {
    * lanes folded; nodes whose sums have no lanes */
   kir_buffer_t **totals, **folded;
   tir_node_t **plain;
+  /* of a merge: its maps over so many elements go over several blocks, each
+   * of which merges for itself; NULL: there is one block */
+  const ix_poly_t *spread;
+  kir_expr_t *chunk;      /* where the block begins */
   uint32_t **places;      /* by node: where the rows are among its indices */
+  uint32_t *partners;     /* by node, of a place: its maximum */
+  sweep_top_t **tops;     /* by node; NULL: it is no topk */
   sweep_masks_t masks;
 } sweep_t;
 
 static inline bool sweep_is_state(const tir_node_t *n) {
-  return n->cascade != 0 && !n->is_tile && !n->is_first;
+  return n->kind == TIR_MAP && n->cascade != 0 && !n->is_tile && !n->is_first;
+}
+
+static inline bool sweep_is_position(const tir_node_t *n) {
+  return sweep_is_state(n) && (n->reduce == TIR_REDUCE_ARGMAX ||
+                               n->reduce == TIR_REDUCE_ARGMIN);
+}
+
+static inline bool sweep_is_top(const tir_node_t *n) {
+  return n->kind == TIR_TOPK && n->cascade != 0;
+}
+
+static inline tdsl_dtype_t sweep_type(const tir_node_t *n) {
+  return sweep_is_position(n) ? TDSL_DTYPE_I64 : n->body->type;
 }
 
 static inline bool sweep_is_laned(const tir_node_t *n) {
@@ -105,7 +138,8 @@ static inline bool sweep_is_sum(const tir_node_t *n) {
 
 /* Or a minimum: what has no transport and is wanted before any other state. */
 static inline bool sweep_is_maximum(const tir_node_t *n) {
-  return sweep_is_state(n) && n->reduce != TIR_REDUCE_SUM;
+  return sweep_is_state(n) && n->reduce != TIR_REDUCE_SUM &&
+         !sweep_is_position(n);
 }
 
 /* ---- lower_cascade.c ---- */
@@ -136,7 +170,7 @@ void tile_sweep_put_nodes(sweep_t *s, sweep_nodes_t was);
 
 /* Where a statement about a state is built: fn is called for lanes over the
  * last extra index, in serial loops over the others; for a state of one
- * number, once. */
+ * number, once; of a laned sum, for each element. */
 typedef struct sweep_place {
   sweep_t *s;
   uint32_t k; /* number of the node */
@@ -230,8 +264,13 @@ void tile_sweep_groups(sweep_t *s, kir_block_t *block,
 void tile_sweep_place_rows(sweep_t *s);
 /* Maps and sums that are known before the first tile. */
 void tile_sweep_firsts(sweep_t *s, kir_block_t *block);
+/* The sum of a laned state's element, as the lanes are now. */
+kir_expr_t *tile_sweep_fold(sweep_place_t *p, kir_block_t *block);
 /* Lanes are folded; what others read goes to memory. */
 void tile_sweep_finish(sweep_t *s, uint32_t k, kir_block_t *block);
+/* Whether maps are spread over blocks, and which. */
+void tile_sweep_find_spread(sweep_t *s);
+bool tile_sweep_is_spread(const sweep_t *s, uint32_t k);
 /* A map that finishes, with its rows in front. */
 void tile_sweep_finish_map(sweep_t *s, uint32_t k, kir_block_t *block);
 
@@ -242,6 +281,24 @@ void tile_sweep_alloc_totals(sweep_t *s, kir_block_t *block);
 void tile_sweep_merge(sweep_t *s, kir_block_t *block);
 /* What reads a state reads the total from here on. */
 void tile_sweep_use_totals(sweep_t *s);
+
+/* ---- sweep_order.c: places and the k largest ---- */
+
+/* After the rows are known. */
+void tile_sweep_open_orders(sweep_t *s);
+void tile_sweep_alloc_tops(sweep_t *s, kir_block_t *block);
+void tile_sweep_alloc_total_tops(sweep_t *s, kir_block_t *block);
+void tile_sweep_init_tops(sweep_t *s, bool of_totals, kir_block_t *block);
+/* Of one row and tile, once the maxima have seen it. */
+void tile_sweep_add_orders(sweep_t *s, kir_block_t *block);
+/* The pairs that a split left, as a part. */
+void tile_sweep_load_top(sweep_t *s, uint32_t k, kir_expr_t *split,
+                         kir_block_t *block);
+/* Parts into totals; `was`, by node: maxima of the totals before. */
+void tile_sweep_merge_orders(sweep_t *s, kir_block_t *block,
+                             kir_expr_t *const *was);
+void tile_sweep_use_total_tops(sweep_t *s);
+void tile_sweep_finish_order(sweep_t *s, uint32_t k, kir_block_t *block);
 
 /* ---- sweep_masks.c: empty, full and partial tiles ---- */
 

@@ -317,6 +317,7 @@ static void between(sweep_t *s, kir_block_t *block, bool is_masked) {
       tile_sweep_before(s, k, block);
     }
   }
+  tile_sweep_add_orders(s, block);
   tile_sweep_moves(s, tile_sweep_if_moved(s, block));
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_sum(t->nodes[k]) && !is_whole_sum(s, k)) {

@@ -138,11 +138,21 @@ static void find_common(sweep_t *s, conds_t *common) {
   bool is_first = true;
   for (uint32_t k = 0; k < s->t->node_count; k++) {
     const tir_node_t *n = s->t->nodes[k];
-    if (!sweep_is_state(n)) continue;
+    if (sweep_is_top(n)) {
+      /* of a tile, which is padded; else all elements may be wanted */
+      n = n->operands[0]->def;
+      if (n == NULL || !n->is_tile || n->kind != TIR_MAP) {
+        common->length = 0;
+        return;
+      }
+    } else if (!sweep_is_state(n)) {
+      continue;
+    }
     finding_t f = {.s = s, .node = n};
     double hole = n->reduce == TIR_REDUCE_SUM ? 0 : -(double)INFINITY;
     if (n->guard != NULL) of_condition(&f, n->guard, 0);
-    if (n->reduce == TIR_REDUCE_SUM || n->reduce == TIR_REDUCE_MAX) {
+    if (n->reduce == TIR_REDUCE_SUM || n->reduce == TIR_REDUCE_MAX ||
+        n->is_tile) {
       of_body(&f, n->body, hole, 0);
     }
     conds_t both = {0};

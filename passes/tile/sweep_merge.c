@@ -33,7 +33,7 @@ void tile_sweep_alloc_totals(sweep_t *s, kir_block_t *block) {
       dims[rank++] = n->indices[i]->extent;
     }
     const char *name = td_arena_printf(t->arena, "%s.all", n->outs[0]->name);
-    s->totals[k] = tile_alloc(t, block, name, n->body->type, KIR_LOCAL, rank,
+    s->totals[k] = tile_alloc(t, block, name, sweep_type(n), KIR_LOCAL, rank,
                               dims);
     s->folded[k] = s->states[k];
     if (!sweep_is_laned(n)) continue;
@@ -44,6 +44,7 @@ void tile_sweep_alloc_totals(sweep_t *s, kir_block_t *block) {
     *s->plain[k] = *n;
     s->plain[k]->plan = TIR_PLAN_SERIAL;
   }
+  tile_sweep_alloc_total_tops(s, block);
 }
 
 void tile_sweep_use_totals(sweep_t *s) {
@@ -56,24 +57,22 @@ void tile_sweep_use_totals(sweep_t *s) {
     tile_set_home(t, n->outs[0], s->totals[k], s->rows);
     tile_set_lead(t, n->outs[0], &s->r, NULL);
   }
+  tile_sweep_use_total_tops(s);
 }
 
 /* ---- merging ------------------------------------------------------------- */
 
-static void fold_lanes(sweep_t *s, uint32_t k, kir_block_t *block) {
-  tile_t *t = s->t;
-  const tir_node_t *n = t->nodes[k];
-  kir_expr_t *lane, *subs[2];
-  kir_buffer_t *acc =
-      tile_sweep_registers(t, block, n->body->type, TILE_LANES);
-  kir_block_t *body = tile_lanes(t, block, NULL, &lane);
-  uint32_t count = tile_sweep_subs(s, NULL, 0, lane, subs);
-  tile_store(t, body, acc, 1, &lane,
-             kir_load(t->arena, s->states[k], count, subs));
-  kir_expr_t *fold = kir_op(t->arena, KIR_X_FOLD, n->body->type, 0, NULL);
-  fold->u.buffer = acc;
-  fold->fold = KIR_X_ADD;
-  tile_store(t, block, s->folded[k], 1, &s->r, fold);
+static void fold_lanes(sweep_place_t *p, kir_block_t *block,
+                       kir_expr_t *base, kir_expr_t *limit, int64_t lanes) {
+  sweep_t *s = p->s;
+  kir_expr_t *subs[IX_MAX_RANK + 2];
+  (void)base;
+  (void)limit;
+  (void)lanes;
+  kir_expr_t *sum = tile_sweep_fold(p, block);
+  uint32_t count =
+      tile_sweep_subs(s, p->extras, p->extra_count, NULL, subs);
+  tile_store(s->t, block, s->folded[p->k], count, subs, sum);
 }
 
 /* total += part, both as they are seen now. */
@@ -116,9 +115,9 @@ void tile_sweep_merge(sweep_t *s, kir_block_t *block) {
   kir_expr_t **total = TD_NEW_ARRAY(t->arena, kir_expr_t *, t->node_count);
   kir_expr_t **part = TD_NEW_ARRAY(t->arena, kir_expr_t *, t->node_count);
   for (uint32_t k = 0; k < t->node_count; k++) {
-    if (sweep_is_laned(nodes[k]) && s->states[k] != NULL) {
-      fold_lanes(s, k, block);
-    }
+    if (!sweep_is_laned(nodes[k]) || s->states[k] == NULL) continue;
+    sweep_place_t p = {.s = s, .k = k, .fn = fold_lanes};
+    tile_sweep_places(&p, block);
   }
   t->nodes = s->plain;
   for (uint32_t k = 0; k < t->node_count; k++) {
@@ -132,6 +131,7 @@ void tile_sweep_merge(sweep_t *s, kir_block_t *block) {
                tile_op2(t, tile_fold_op(n->reduce), n->body->type, total[k],
                         part[k]));
   }
+  tile_sweep_merge_orders(s, block, total);
   tile_home_t **kept = TD_NEW_ARRAY(t->arena, tile_home_t *, t->node_count);
   for (uint32_t k = 0; k < t->node_count; k++) {
     kept[k] = td_map_get_u64(&t->homes, key_of(t->nodes[k]->outs[0]));
@@ -177,6 +177,12 @@ static void load_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
   tir_node_t *n = t->nodes[p->k];
   kir_expr_t *lane, *subs[IX_MAX_RANK + 2];
   uint32_t count;
+  if (sweep_is_position(n)) { /* of the split, of which there is one */
+    tile_store(t, block, s->states[p->k], 1, &s->r,
+               td_map_get_u64(&t->indices,
+                              key_of(n->indices[n->index_count - 1])));
+    return;
+  }
   tir_expr_t *from = n->transport == NULL
                          ? n->body
                          : part_of(n, n->transport, n->body, 0);
@@ -203,6 +209,15 @@ void tile_lower_merge(tile_t *t) {
     axis = first->indices[first->index_count - 1];
   }
   tile_note(t, "merge of splits: %s", tile_describe(t));
+  tile_sweep_find_spread(&s);
+  if (s.spread != NULL) {
+    const ix_poly_t *size =
+        ix_max(t->module->pool, s.spread, ix_const(t->module->pool, 1));
+    tile_note(t, "blocks of %d elements of what it finishes, each of which "
+                 "merges for itself", SWEEP_SPREAD);
+    block = tile_loop(t, block, KIR_LOOP_BLOCK, "chunk", tile_int(t, 0),
+                      tile_dim(t, size), SWEEP_SPREAD, &s.chunk);
+  }
   for (uint32_t i = 0; i < s.rows; i++) {
     const tir_index_t *row = first->indices[i];
     block = tile_loop(t, block, KIR_LOOP_BLOCK, row->name, tile_int(t, 0),
@@ -218,12 +233,14 @@ void tile_lower_merge(tile_t *t) {
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (sweep_is_state(t->nodes[k])) tile_sweep_init(&s, k, block);
   }
+  tile_sweep_init_tops(&s, true, block);
   s.states = states;
   kir_block_t *parts = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name,
                                  tile_int(t, 0), tile_dim(t, axis->extent), 1,
                                  &at);
   for (uint32_t k = 0; k < t->node_count; k++) {
     tir_node_t *n = t->nodes[k];
+    if (sweep_is_top(n)) tile_sweep_load_top(&s, k, at, parts);
     if (!sweep_is_state(n)) continue;
     tile_set_index(t, n->indices[n->index_count - 1], at);
     sweep_place_t p = {.s = &s, .k = k, .fn = load_chunk};

@@ -31,11 +31,16 @@ void tile_sweep_places(sweep_place_t *p, kir_block_t *block) {
     p->fn(p, block, tile_int(t, 0), NULL, TILE_LANES);
     return;
   }
-  for (uint32_t i = 0; i + 1 < p->extra_count; i++) {
+  bool is_laned = sweep_is_laned(n);
+  for (uint32_t i = 0; i + (is_laned ? 0 : 1) < p->extra_count; i++) {
     const tir_index_t *index = n->indices[p->s->rows + i];
     block = tile_loop(t, block, KIR_LOOP_SERIAL, index->name, tile_int(t, 0),
                       tile_dim(t, index->extent), 1, &p->extras[i]);
     tile_set_index(t, index, p->extras[i]);
+  }
+  if (is_laned) {
+    p->fn(p, block, tile_int(t, 0), NULL, TILE_LANES);
+    return;
   }
   const tir_index_t *last = n->indices[par - 1];
   int64_t size;
@@ -63,9 +68,9 @@ kir_block_t *tile_sweep_lanes(sweep_place_t *p, kir_block_t *block,
   tile_t *t = s->t;
   const tir_node_t *n = t->nodes[p->k];
   kir_block_t *body = tile_lanes_of(t, block, lanes, lane);
-  if (p->extra_count == 0) {
+  if (p->extra_count == 0 || sweep_is_laned(n)) {
     kir_expr_t *own = sweep_is_laned(n) ? *lane : NULL;
-    *count = tile_sweep_subs(s, NULL, 0, own, subs);
+    *count = tile_sweep_subs(s, p->extras, p->extra_count, own, subs);
     return body;
   }
   kir_expr_t *at = kir_add(t->arena, base, *lane);
@@ -82,7 +87,9 @@ static void init_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
   const tir_node_t *n = t->nodes[p->k];
   kir_expr_t *lane, *subs[IX_MAX_RANK + 2];
   uint32_t count;
-  kir_expr_t *v = tile_identity(t, n->reduce, n->body->type);
+  kir_expr_t *v = sweep_is_position(n)
+                      ? tile_int(t, INT64_MAX)
+                      : tile_identity(t, n->reduce, n->body->type);
   if (p->extra_count == 0 && !sweep_is_laned(n)) {
     count = tile_sweep_subs(p->s, NULL, 0, NULL, subs);
     tile_store(t, block, p->s->states[p->k], count, subs, v);
@@ -247,7 +254,7 @@ static void add_along(sweep_place_t *p, kir_block_t *block) {
     a.acc = tile_sweep_registers(t, block, n->body->type, TILE_LANES);
     kir_block_t *body = tile_lanes(t, block, NULL, &lane);
     kir_expr_t *own = sweep_is_laned(n) ? lane : NULL;
-    count = tile_sweep_subs(s, NULL, 0, own, subs);
+    count = tile_sweep_subs(s, p->extras, p->extra_count, own, subs);
     kir_expr_t *first = sweep_is_laned(n)
                             ? kir_load(t->arena, s->states[p->k], count, subs)
                             : tile_identity(t, n->reduce, n->body->type);
@@ -256,7 +263,7 @@ static void add_along(sweep_place_t *p, kir_block_t *block) {
   }
   if (sweep_is_laned(n)) {
     kir_block_t *body = tile_lanes(t, block, NULL, &lane);
-    count = tile_sweep_subs(s, NULL, 0, lane, subs);
+    count = tile_sweep_subs(s, p->extras, p->extra_count, lane, subs);
     tile_store(t, body, s->states[p->k], count, subs,
                kir_load(t->arena, a.acc, 1, &lane));
     return;
@@ -285,7 +292,7 @@ static bool add_wide(sweep_place_t *p, kir_block_t *block) {
   const tir_index_t *extra = n->indices[s->rows];
   int64_t size, room = (int64_t)t->target->registers / 4 *
                        (int64_t)t->target->lanes;
-  if (s->block_rows > 1 || t->target->warp != 0 ||
+  if (s->block_rows > 1 || t->target->warp != 0 || sweep_is_laned(n) ||
       tile_sweep_parallel(n) != s->rows + 1 || n->guard != NULL ||
       n->body->type != TDSL_DTYPE_F32 || !ix_is_const(extra->extent, &size) ||
       size % SWEEP_LANES != 0 || size <= SWEEP_LANES || size > room) {
@@ -332,7 +339,7 @@ static void add_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
   sweep_t *s = p->s;
   tile_t *t = s->t;
   const tir_node_t *n = t->nodes[p->k];
-  if (p->extra_count == 0) {
+  if (p->extra_count == 0 || sweep_is_laned(n)) {
     add_along(p, block);
     return;
   }
@@ -382,7 +389,9 @@ kir_block_t *tile_sweep_if_moved(sweep_t *s, kir_block_t *block) {
   kir_expr_t *any = NULL, *subs[IX_MAX_RANK + 2];
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_node_t *n = t->nodes[k];
-    if (n->transport != NULL && !is_scaling(n)) return block;
+    if (sweep_is_sum(n) && n->transport != NULL && !is_scaling(n)) {
+      return block;
+    }
     if (!sweep_is_maximum(n) || n->was == NULL) continue;
     kir_expr_t *was =
         td_map_get_u64(&t->elements, (uint64_t)(uintptr_t)n->was);

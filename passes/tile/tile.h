@@ -162,5 +162,8 @@ bool tile_lower_contraction(tile_t *t);
 /* lower_update.c, lower_topk.c: groups of one node. */
 void tile_lower_update(tile_t *t, tir_node_t *node);
 void tile_lower_topk(tile_t *t, tir_node_t *node);
+/* (v, i) stands before (w, j) in the order of a topk. */
+kir_expr_t *tile_topk_before(tile_t *t, kir_expr_t *v, kir_expr_t *i,
+                             kir_expr_t *w, kir_expr_t *j);
 
 #endif
