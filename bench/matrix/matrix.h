@@ -170,6 +170,8 @@ void contend_row(session_t *s, const row_t *row, result_t *r);
 void start_measure(session_t *s, const row_t *row, result_t *r);
 /* C11: a model of `file`'s shape, weights of `dtype`, m tokens (1: decode). */
 void model_measure(session_t *s, const row_t *row, result_t *r);
+/* C12: the same from text to the first token; k > 0: kernels on disk. */
+void model_start(session_t *s, const row_t *row, result_t *r);
 /* C7: intermediates of the plan. */
 void memory_measure(session_t *s, const row_t *row, result_t *r);
 

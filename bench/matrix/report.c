@@ -139,7 +139,7 @@ int report_json(const char *path, const result_t *results, int count) {
 
 /* ---- the picture --------------------------------------------------------- */
 
-enum { LEFT = 285, WIDTH = 460, LINE = 22, TOP = 54 };
+enum { LEFT = 285, WIDTH = 460, LINE = 22, TOP = 54, NAMES = 110 };
 
 static void bar(FILE *f, int y, double share, const char *colour) {
   double w = share > 1.2 ? 1.2 : share;
@@ -148,16 +148,12 @@ static void bar(FILE *f, int y, double share, const char *colour) {
                 LEFT, y, w * WIDTH / 1.2, LINE / 2 - 2, colour);
 }
 
-/* Ours and the peer's share of the ceiling, and the bar as a tick. */
-int report_svg(const char *path, const result_t *results, int count) {
-  FILE *f = fopen(path, "w");
-  if (f == NULL) return 0;
-  int height = TOP + count * LINE + 20;
+static void head(FILE *f, int height) {
   (void)fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
                 "height=\"%d\" font-family=\"sans-serif\" "
                 "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
                 "fill=\"#fff\"/>\n",
-                LEFT + WIDTH + 90, height);
+                LEFT + WIDTH + NAMES + 60, height);
   (void)fprintf(f, "<text x=\"10\" y=\"20\" font-size=\"15\">share of the "
                 "machine's ceiling, same run</text>\n"
                 "<rect x=\"10\" y=\"30\" width=\"12\" height=\"9\" "
@@ -166,22 +162,53 @@ int report_svg(const char *path, const result_t *results, int count) {
                 "fill=\"#b9bec7\"/><text x=\"98\" y=\"39\">best peer</text>"
                 "<rect x=\"185\" y=\"29\" width=\"2\" height=\"11\" "
                 "fill=\"#c0392b\"/><text x=\"193\" y=\"39\">bar</text>\n");
+}
+
+/* Ours and the peer's share of the ceiling, the bar as a tick, and the name
+ * of the peer. */
+static void line(FILE *f, const result_t *r, int y) {
+  (void)fprintf(f, "<text x=\"10\" y=\"%d\">%s %s</text>\n", y + 12,
+                r->row->id, r->row->name);
+  bar(f, y, r->share, "#2563a8");
+  if (r->peer != NULL) {
+    bar(f, y + LINE / 2 - 1, r->peer_rate / r->ceiling, "#b9bec7");
+    (void)fprintf(f, "<text x=\"%d\" y=\"%d\" fill=\"#777\">%s</text>\n",
+                  LEFT + WIDTH + 62, y + 12, r->peer);
+  }
+  if (r->row->least_share > 0) {
+    (void)fprintf(f, "<rect x=\"%.1f\" y=\"%d\" width=\"2\" height=\"%d\" "
+                  "fill=\"#c0392b\"/>\n",
+                  LEFT + r->row->least_share * WIDTH / 1.2, y - 1, LINE - 2);
+  }
+  (void)fprintf(f, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%.0f %%</text>\n",
+                LEFT + WIDTH + 15, y + 12, r->is_met ? "#000" : "#c0392b",
+                100 * r->share);
+}
+
+int report_svg(const char *path, const result_t *results, int count) {
+  FILE *f = fopen(path, "w");
+  int lines = 0, threads = 0;
+  if (f == NULL) return 0;
+  for (int i = 0; i < count; i++) {
+    if (results[i].is_skipped) continue;
+    lines += 1 + (results[i].threads != threads);
+    threads = results[i].threads;
+  }
+  int height = TOP + lines * LINE + 20, y = TOP;
+  head(f, height);
+  threads = 0;
   for (int i = 0; i < count; i++) {
     const result_t *r = &results[i];
-    int y = TOP + i * LINE;
-    (void)fprintf(f, "<text x=\"10\" y=\"%d\">%s %s</text>\n", y + 12,
-                  r->row->id, r->row->name);
-    bar(f, y, r->share, "#2563a8");
-    if (r->peer != NULL) {
-      bar(f, y + LINE / 2 - 1, r->peer_rate / r->ceiling, "#b9bec7");
+    if (r->is_skipped) continue;
+    if (r->threads != threads) {
+      threads = r->threads;
+      (void)fprintf(f, "<text x=\"10\" y=\"%d\" font-weight=\"bold\">"
+                    "%d thread%s</text>\n", y + 14, threads,
+                    threads > 1 ? "s" : "");
+      y += LINE;
     }
-    if (r->row->least_share > 0) {
-      (void)fprintf(f, "<rect x=\"%.1f\" y=\"%d\" width=\"2\" height=\"%d\" "
-                    "fill=\"#c0392b\"/>\n",
-                    LEFT + r->row->least_share * WIDTH / 1.2, y - 1, LINE - 2);
-    }
-    (void)fprintf(f, "<text x=\"%d\" y=\"%d\">%.0f %%</text>\n",
-                  LEFT + WIDTH + 20, y + 12, 100 * r->share);
+    line(f, r, y);
+    y += LINE;
   }
   (void)fprintf(f, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" "
                 "stroke=\"#888\" stroke-dasharray=\"3 3\"/>\n</svg>\n",

@@ -155,8 +155,11 @@ class Product:
 def blocks(kind, load, n, k):
     """Our codes and scales in the order of ggml's blocks of 32."""
     scales = load(1, "f16", n, k // 32, 1).view(numpy.uint8)
-    if kind == "q4":
+    if kind == "q4":  # two neighbours to a byte: there i and i + 16
         codes = load(0, "u8", n, k // 32, 16)
+        codes = numpy.stack((codes & 15, codes >> 4), 3)
+        codes = codes.reshape(n, k // 32, 32)
+        codes = codes[:, :, :16] | codes[:, :, 16:] << 4
     else:
         codes = load(0, "i8", n, k // 32, 32).view(numpy.uint8)
     return numpy.ascontiguousarray(numpy.concatenate((scales, codes), axis=2))

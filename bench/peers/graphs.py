@@ -81,10 +81,8 @@ def gemv(load, kind, n, k):
     if kind not in ("q4", "q8"):
         raise Refused("no product of this type")
     bits = 4 if kind == "q4" else 8
-    if bits == 4:  # low halves are the first 16 of a group of 32
+    if bits == 4:
         c = load(0, "u8", n, k // 32, 16)
-        c = numpy.concatenate((c & 15, c >> 4), axis=2)
-        c = c[:, :, 0::2] | c[:, :, 1::2] << 4
     else:
         c = (load(0, "i8", n, k // 32, 32).astype(numpy.int16) + 128)
     s = load(1, "f16", n, k // 32).astype(numpy.float32)

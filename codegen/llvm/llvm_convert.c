@@ -301,6 +301,85 @@ static LLVMValueRef cast_to_int(cgl_t *g, tdsl_dtype_t to, LLVMValueRef v,
   return pick(g, LLVMBuildICmp(at, LLVMIntSGT, v, h, ""), h, v);
 }
 
+/* ---- small integers ------------------------------------------------------ */
+
+typedef struct span {
+  int64_t lo, hi; /* inclusive, within 32 bits */
+} span_t;
+
+static const span_t any_span = {INT64_MIN, INT64_MAX};
+
+static span_t span_of_type(tdsl_dtype_t dtype) {
+  span_t s = any_span;
+  if (dtype == TDSL_DTYPE_I8 || dtype == TDSL_DTYPE_U8 ||
+      dtype == TDSL_DTYPE_I32) {
+    int_range(dtype, &s.lo, &s.hi);
+  }
+  return s;
+}
+
+static bool is_small(span_t s) {
+  return s.lo >= INT32_MIN && s.hi <= INT32_MAX;
+}
+
+static span_t join(span_t a, span_t b) {
+  return (span_t){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+}
+
+static span_t products(span_t a, span_t b) {
+  int64_t p[4] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
+  span_t s = {p[0], p[0]};
+  for (int i = 1; i < 4; i++) s = join(s, (span_t){p[i], p[i]});
+  return s;
+}
+
+/* Division rounds down, and what it leaves has the sign of the divisor. */
+static span_t quotient(const kir_expr_t *e, span_t a, span_t b) {
+  if (b.lo != b.hi || b.lo <= 0) return any_span;
+  if (e->op == KIR_X_DIV) {
+    int64_t by = b.lo, lo = a.lo / by;
+    return (span_t){a.lo % by < 0 ? lo - 1 : lo, a.hi / by};
+  }
+  bool is_part = a.lo >= 0 && a.hi < b.lo;
+  return is_part ? a : (span_t){0, b.lo - 1};
+}
+
+/* Values of an integer expression as far as its types and constants tell;
+ * any_span if some part of it may leave 32 bits. */
+static span_t span_of(const kir_expr_t *e, int depth) {
+  enum { MOST_DEPTH = 12 };
+  span_t a, b, s = any_span;
+  if (depth == MOST_DEPTH || e->type != TDSL_DTYPE_I64) return any_span;
+  switch (e->op) {
+    case KIR_X_CONST: s = (span_t){e->u.i64, e->u.i64}; break;
+    case KIR_X_LOAD: s = span_of_type(e->u.buffer->dtype); break;
+    case KIR_X_CAST: s = span_of_type(e->u.to); break;
+    case KIR_X_SELECT:
+      s = join(span_of(e->args[1], depth + 1), span_of(e->args[2], depth + 1));
+      break;
+    case KIR_X_ADD: case KIR_X_SUB: case KIR_X_MUL: case KIR_X_DIV:
+    case KIR_X_MOD: case KIR_X_MIN: case KIR_X_MAX:
+      a = span_of(e->args[0], depth + 1);
+      b = span_of(e->args[1], depth + 1);
+      if (!is_small(a) || !is_small(b)) return any_span;
+      if (e->op == KIR_X_ADD) s = (span_t){a.lo + b.lo, a.hi + b.hi};
+      else if (e->op == KIR_X_SUB) s = (span_t){a.lo - b.hi, a.hi - b.lo};
+      else if (e->op == KIR_X_MUL) s = products(a, b);
+      else if (e->op == KIR_X_MIN || e->op == KIR_X_MAX) s = join(a, b);
+      else s = quotient(e, a, b);
+      break;
+    default: break;
+  }
+  return is_small(s) ? s : any_span;
+}
+
+/* Integers of 32 bits become floats twice as many at a time, and LLVM carries
+ * the cut back to where they were read. */
+LLVMValueRef cgl_narrow(cgl_t *g, const kir_expr_t *e, LLVMValueRef v) {
+  if (!cgl_is_vector(v) || !is_small(span_of(e, 0))) return v;
+  return trunc_to(g, v, g->i32);
+}
+
 /* Through the storage type and back to the arithmetic type of it. */
 LLVMValueRef cgl_cast(cgl_t *g, tdsl_dtype_t to, LLVMValueRef v,
                       tdsl_dtype_t from) {

@@ -446,7 +446,11 @@ static LLVMValueRef emit(cgl_t *g, const kir_expr_t *e) {
     case KIR_X_AND: return choose(g, e->args[0], e->args[1], NULL, e->type);
     case KIR_X_OR: return choose(g, e->args[0], NULL, e->args[1], e->type);
     case KIR_X_CAST:
-      return cgl_cast(g, e->u.to, cgl_expr(g, e->args[0]), e->args[0]->type);
+      a[0] = cgl_expr(g, e->args[0]);
+      if (e->u.to == TDSL_DTYPE_F32 || e->u.to == TDSL_DTYPE_F64) {
+        a[0] = cgl_narrow(g, e->args[0], a[0]);
+      }
+      return cgl_cast(g, e->u.to, a[0], e->args[0]->type);
     case KIR_X_ROUND_TF32:
       return cgl_round_tf32(g, cgl_expr(g, e->args[0]));
     case KIR_X_NEG: case KIR_X_NOT: case KIR_X_ABS: case KIR_X_FLOOR:

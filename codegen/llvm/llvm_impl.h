@@ -120,6 +120,9 @@ LLVMTypeRef cgl_like(LLVMTypeRef element, LLVMValueRef like);
 LLVMValueRef cgl_decode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef bits);
 LLVMValueRef cgl_encode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef value,
                         tdsl_dtype_t type);
+/* v, the value of an integer expression, in 32 bits if lanes of it are known
+ * to fit. */
+LLVMValueRef cgl_narrow(cgl_t *g, const kir_expr_t *e, LLVMValueRef v);
 LLVMValueRef cgl_cast(cgl_t *g, tdsl_dtype_t to, LLVMValueRef value,
                       tdsl_dtype_t from);
 /* Toward zero, saturating at the ends of i32 or i64; NaN to zero. */

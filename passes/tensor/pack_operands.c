@@ -26,6 +26,7 @@ static const double large_rows = 512, large_work = 1 << 29,
 
 typedef struct packed {
   const tir_value_t *from;
+  const tir_expr_t *load;
   uint32_t k_dim, n_count, n_dims[IX_MAX_RANK];
   tir_value_t *panels;
 } packed_t;
@@ -74,8 +75,17 @@ static const ix_poly_t *number(pack_t *s, int64_t v) {
   return ix_const(s->module->pool, v);
 }
 
-/* Subscripts are the one reduction index, the columns, each once and as they
- * are, and what has to do with neither. */
+/* The one reduction index, or so many of its values that share an element: a
+ * scale, or what holds several codes. */
+static bool is_depth(const tir_expr_t *sub, const tir_index_t *depth) {
+  if (sub->op == TIR_X_DIV && sub->args[1]->op == TIR_X_CONST) {
+    sub = sub->args[0];
+  }
+  return sub->op == TIR_X_INDEX && sub->u.index == depth;
+}
+
+/* Subscripts are the depth, the columns, each once and as they are, and what
+ * has to do with neither. */
 static bool sort_subscripts(pack_t *s, const tir_node_t *n, tir_expr_t *rows,
                             const tir_expr_t *load, packed_t *out) {
   uint32_t par = tensor_parallel(n);
@@ -90,7 +100,7 @@ static bool sort_subscripts(pack_t *s, const tir_node_t *n, tir_expr_t *rows,
   for (uint32_t d = 0; d < load->arg_count; d++) {
     tir_expr_t *sub = load->args[d];
     const tir_index_t *index = sub->op == TIR_X_INDEX ? sub->u.index : NULL;
-    if (index != NULL && index == depth) {
+    if (is_depth(sub, depth)) {
       if (has_depth) return false;
       has_depth = true;
       out->k_dim = d;
@@ -237,9 +247,9 @@ static tir_expr_t *swap_load(void *user, tir_expr_t *e) {
   return is_it ? w->by : e;
 }
 
-static tir_expr_t *read_panels(pack_t *s, const tir_node_t *n,
-                               const tir_expr_t *load, const packed_t *p,
+static tir_expr_t *read_panels(pack_t *s, const packed_t *p,
                                tir_value_t *panels) {
+  const tir_expr_t *load = p->load;
   td_arena_t *arena = s->module->arena;
   tir_expr_t *subs[IX_MAX_RANK], *flat = NULL;
   uint32_t rank = 0;
@@ -257,7 +267,7 @@ static tir_expr_t *read_panels(pack_t *s, const tir_node_t *n,
     }
   }
   subs[rank++] = binary(s, TIR_X_DIV, flat, integer(s, panels->panel));
-  subs[rank++] = tir_index_ref(arena, n->indices[tensor_parallel(n)]);
+  subs[rank++] = load->args[p->k_dim];
   subs[rank++] = binary(s, TIR_X_MOD, flat, integer(s, panels->panel));
   tir_expr_t *out = tir_load(arena, panels, rank, subs);
   out->loc = load->loc;
@@ -279,8 +289,106 @@ static bool has_work(const pack_t *s, const tir_node_t *n,
          td_dtype_bytes(v->dtype) < td_dtype_bytes(TDSL_DTYPE_F32);
 }
 
+/* ---- what a column is made of -------------------------------------------- */
+
+enum { MOST_LOADS = 4 };
+
+/* One load, or codes of weights with their scales. */
+typedef struct column {
+  pack_t *pack;
+  const tir_node_t *node;
+  tir_expr_t *rows;
+  packed_t all[MOST_LOADS];
+  uint32_t count;
+  bool is_other; /* too many, or one value is read in two ways */
+} column_t;
+
+static bool same_subscript(const tir_expr_t *a, const tir_expr_t *b) {
+  if (a == b) return true;
+  if (a->op != b->op) return false;
+  if (a->op == TIR_X_INDEX) return a->u.index == b->u.index;
+  return a->op == TIR_X_DIV && a->args[0]->op == TIR_X_INDEX &&
+         b->args[0]->op == TIR_X_INDEX &&
+         a->args[0]->u.index == b->args[0]->u.index &&
+         a->args[1]->op == TIR_X_CONST && b->args[1]->op == TIR_X_CONST &&
+         a->args[1]->u.i64 == b->args[1]->u.i64;
+}
+
+static bool mentions_columns(const column_t *c, tir_expr_t *e) {
+  td_arena_t *scratch = &c->pack->scratch;
+  for (uint32_t i = 0; i < tensor_parallel(c->node); i++) {
+    if (tir_mentions_index(scratch, e, c->node->indices[i]) &&
+        !tir_mentions_index(scratch, c->rows, c->node->indices[i])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* What no column changes stays where it is. */
+static void note_load(void *user, tir_expr_t *e) {
+  column_t *c = user;
+  if (e->op != TIR_X_LOAD || !mentions_columns(c, e)) return;
+  for (uint32_t i = 0; i < c->count; i++) {
+    if (c->all[i].from != e->u.value) continue;
+    for (uint32_t d = 0; d < e->arg_count; d++) {
+      c->is_other |= !same_subscript(e->args[d], c->all[i].load->args[d]);
+    }
+    return;
+  }
+  if (c->count == MOST_LOADS) {
+    c->is_other = true;
+    return;
+  }
+  c->all[c->count++] = (packed_t){.from = e->u.value, .load = e};
+}
+
+/* Static dims, and columns as many as there are. */
+static bool is_whole(pack_t *s, const tir_node_t *n, tir_expr_t *rows,
+                     packed_t *p, int64_t *columns) {
+  int64_t lead, depth, elements, by = 1;
+  const tir_expr_t *sub;
+  if (p->from->panel != 0 || !sort_subscripts(s, n, rows, p->load, p)) {
+    return false;
+  }
+  *columns = column_count(p);
+  for (uint32_t i = 0; i < p->n_count; i++) {
+    sub = p->load->args[p->n_dims[i]];
+    if (sub->u.index->extent != p->from->dims[p->n_dims[i]]) return false;
+  }
+  for (uint32_t d = 0; d < p->from->rank; d++) {
+    if (!ix_is_const(p->from->dims[d], &lead)) return false;
+  }
+  sub = p->load->args[p->k_dim];
+  if (sub->op == TIR_X_DIV) by = sub->args[1]->u.i64;
+  return ix_is_const(n->indices[tensor_parallel(n)]->extent, &depth) &&
+         ix_is_const(p->from->dims[p->k_dim], &elements) && by > 0 &&
+         depth % by == 0 && depth / by <= elements && depth >= LEAST_DEPTH &&
+         *columns >= LEAST_COLUMNS;
+}
+
+/* All loads can come as panels, and it pays. */
+static bool is_packable(pack_t *s, const tir_node_t *n, int b, column_t *c) {
+  int64_t columns = 0, first = 0, depth = 0;
+  const tir_expr_t *plain = load_of(n->body->args[b]);
+  bool pays = false, is_narrow = false;
+  (void)ix_is_const(n->indices[tensor_parallel(n)]->extent, &depth);
+  for (uint32_t i = 0; i < c->count; i++) {
+    packed_t *p = &c->all[i];
+    if (!is_whole(s, n, n->body->args[1 - b], p, &columns)) return false;
+    if (i == 0) first = columns;
+    if (columns != first || (plain == NULL && !is_weight(s, p->from))) {
+      return false;
+    }
+    is_narrow |= td_dtype_bytes(p->from->dtype) < sizeof(float);
+    pays |= has_work(s, n, p->from, columns, depth);
+  }
+  return pays && (plain != NULL || is_narrow);
+}
+
 static void try_product(pack_t *s, tir_node_t *n) {
   uint32_t par = tensor_parallel(n);
+  column_t c = {.pack = s, .node = n};
   if (!group_is_contraction(n) || n->cascade != 0 || n->guard != NULL ||
       n->index_count != par + 1) {
     return;
@@ -292,28 +400,18 @@ static void try_product(pack_t *s, tir_node_t *n) {
   }
   if (in[0] == in[1]) return;
   int b = in[1] ? 1 : 0;
-  const tir_expr_t *load = load_of(n->body->args[b]);
-  if (load == NULL || load->u.value->panel != 0) return;
-  packed_t p = {.from = load->u.value};
-  if (!sort_subscripts(s, n, n->body->args[1 - b], load, &p)) return;
-  int64_t columns = column_count(&p), depth, lead;
-  for (uint32_t i = 0; i < p.n_count; i++) {
-    const tir_expr_t *sub = load->args[p.n_dims[i]];
-    if (sub->u.index->extent != p.from->dims[p.n_dims[i]]) return;
-  }
-  for (uint32_t d = 0; d < p.from->rank; d++) {
-    if (!ix_is_const(p.from->dims[d], &lead)) return;
-  }
-  if (!ix_is_const(p.from->dims[p.k_dim], &depth) || depth < LEAST_DEPTH ||
-      columns < LEAST_COLUMNS || !has_work(s, n, p.from, columns, depth)) {
-    return;
-  }
+  c.rows = n->body->args[1 - b];
+  tir_walk(&s->scratch, n->body->args[b], note_load, &c);
+  if (c.count == 0 || c.is_other || !is_packable(s, n, b, &c)) return;
   int64_t nr = s->target->nr;
   if (n->body->type == TDSL_DTYPE_F64) nr /= 2;
-  tir_value_t *panels = panels_for(s, &p, columns, nr, n);
-  swap_t w = {load, read_panels(s, n, load, &p, panels)};
   tir_expr_t *args[2] = {n->body->args[0], n->body->args[1]};
-  args[b] = tir_rewrite(s->module->arena, args[b], swap_load, &w);
+  for (uint32_t i = 0; i < c.count; i++) {
+    packed_t *p = &c.all[i];
+    tir_value_t *panels = panels_for(s, p, column_count(p), nr, n);
+    swap_t w = {p->load, read_panels(s, p, panels)};
+    args[b] = tir_rewrite(s->module->arena, args[b], swap_load, &w);
+  }
   td_loc_t loc = n->body->loc;
   n->body = tir_op(s->module->arena, TIR_X_MUL, n->body->type, 2, args);
   n->body->loc = loc;

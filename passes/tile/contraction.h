@@ -18,6 +18,7 @@ typedef struct product_side {
   product_form_t form;
   tir_expr_t *b;            /* over flat indices */
   const tir_expr_t *packed; /* of b: a load of panels; NULL: packed here */
+  bool is_made;             /* packed here from panels: see is_costly */
   flat_group_t n;
   uint32_t lead;            /* the first side with the same columns */
   int64_t nc;               /* columns of a block */
@@ -25,7 +26,8 @@ typedef struct product_side {
   kir_buffer_t *panels, *tile, *acc;
 } product_side_t;
 
-/* b, packed, n, nc, nb, nh, panels and tile are those of the side at work. */
+/* b, packed, is_made, n, nc, nb, nh, panels and tile are those of the side at
+ * work. */
 typedef struct product {
   tile_t *t;
   tir_node_t *node;
@@ -46,11 +48,17 @@ typedef struct product {
   bool is_thin;             /* a few rows: contraction_thin.c */
   bool is_rows;             /* what follows goes by rows: contraction_rows.c */
   const tir_expr_t *packed; /* of b: a load of panels; NULL: b is packed here */
+  bool is_made;             /* then packed from panels */
+  /* Depths that share an element of a panel, the most of all; 1: none.  Depth
+   * is group * period + within where it is more (contraction_set_depth). */
+  int64_t period;
+  tir_index_t *group_index, *within;
   bool a_lies, b_lies;      /* small enough to be read where it is */
   /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */
   int64_t mr, nr, mc, nc, kc, bm;
   bool is_even;
   int64_t width;            /* columns of the micro-kernel: nr, or half */
+  int64_t abreast;          /* panels of it; more than 1 for a few rows */
   kir_buffer_t *rows, *panels, *tile;
   kir_expr_t *mb, *nb, *kb; /* where the block and the depth block begin */
   kir_expr_t *ib;           /* of the block: where these mc rows begin */
@@ -156,6 +164,9 @@ kir_expr_t *contraction_row(product_t *p, kir_expr_t *i, kir_expr_t *k);
 /* b at lane j of depth k of a panel of the block. */
 kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
                                kir_expr_t *j);
+/* Depth loop over 0 .. kh; sets *k, and the indices that b is over. */
+kir_block_t *contraction_depth(product_t *p, kir_block_t *block,
+                               bool is_from_panels, kir_expr_t **k);
 /* Finds the loads of panels as wide as the micro-kernel, of each side. */
 void contraction_find_panels(product_t *p);
 void contraction_copy_a(product_t *p, kir_block_t *block);

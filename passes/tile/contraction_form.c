@@ -236,6 +236,24 @@ static uint32_t count_packed(const product_t *p) {
   return count;
 }
 
+/* How many panels a few rows take at a time: a sum that waits for the one
+ * before leaves the multipliers idle, if there are not enough others. */
+static int64_t panels_abreast(const product_t *p, int64_t rows) {
+  enum { ENOUGH = 8 }; /* registers of sums */
+  int64_t lanes = p->t->target->lanes, abreast = 1;
+  if (p->type == TDSL_DTYPE_F64) lanes /= 2;
+  if (count_packed(p) < p->side_count || rows <= 0 || rows > p->mr ||
+      lanes <= 0) {
+    return 1;
+  }
+  while (2 * abreast * rows * p->nr <= ENOUGH * lanes) abreast *= 2;
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    int64_t nc = p->sides[p->sides[s].lead].nc;
+    while (abreast > 1 && abreast * p->nr > nc) abreast /= 2;
+  }
+  return abreast;
+}
+
 static bool all_turn(product_t *p) {
   bool all = true;
   for (uint32_t s = 0; s < p->side_count && all; s++) {
@@ -252,6 +270,7 @@ static bool suits_thin(product_t *p, int64_t m, int64_t n, int64_t k) {
   int64_t size = contraction_turn_lanes(p), rows;
   int64_t left = p->t->target->registers - size - 2;
   return !p->is_rows && p->key == NULL && count_packed(p) == 0 &&
+         !p->is_made &&
          ix_is_const(p->m.extent, &rows) &&
          rows == m && m > 0 && m <= left && n >= size && k >= size &&
          all_turn(p);
@@ -276,7 +295,7 @@ static void find_near(product_t *p) {
   if (!ix_is_const(p->k.extent, &k)) return;
   bool is_spread = k <= NEAR_DEPTH || (k <= p->kc && k % NEAR_PITCH != 0);
   p->a_lies = is_spread && p->key == NULL && is_plain(p, p->a, &p->k);
-  if (p->packed != NULL || p->side_count > 1) return;
+  if (p->packed != NULL || p->is_made || p->side_count > 1) return;
   p->b_lies = ix_is_const(p->n.extent, &n) && is_plain(p, p->b, &p->n) &&
               n % (p->nr / 2) == 0 && !__builtin_mul_overflow(n, k, &bytes) &&
               bytes <= NEAR_BYTES / (p->type == TDSL_DTYPE_F64 ? 8 : 4);
@@ -304,14 +323,15 @@ static void choose_sizes(product_t *p) {
   /* panels are read once by a few rows: from one end to the other */
   bool is_stream = p->packed != NULL && m > 0 && m <= p->mr &&
                    k <= STREAM_DEPTH / m;
-  if (k < p->kc || is_stream) p->kc = round_up(k, TILE_LANES);
+  int64_t unit = p->period > TILE_LANES ? p->period : TILE_LANES;
+  if (k < p->kc || is_stream) p->kc = round_up(k, unit);
   p->is_shallow = k <= p->kc;
   p->is_narrow =
       p->is_shallow && !p->is_direct && !p->is_rows &&
       p->nr % TILE_LANES == 0;
   if (!p->is_shallow && k < INT64_MAX / 2) {
     int64_t blocks = (k + p->kc - 1) / p->kc;
-    p->kc = round_up((k + blocks - 1) / blocks, TILE_LANES);
+    p->kc = round_up((k + blocks - 1) / blocks, unit);
   }
   if (p->mr > m) p->mr = m;
   /* as many elements of a at a time as the target says, in more rows where
@@ -367,4 +387,6 @@ void contraction_choose_sizes(product_t *p) {
   }
   contraction_share_columns(
       p, p->is_thin ? contraction_turn_lanes(p) : p->nr);
+  int64_t rows = p->is_thin || p->is_rows ? 0 : contraction_upper(p->m.extent);
+  p->abreast = panels_abreast(p, rows);
 }

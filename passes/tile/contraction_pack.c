@@ -173,34 +173,173 @@ static void pack_by_squares(product_t *p, kir_block_t *block) {
   pack_square(p, rest, turned, panel, c, whole, p->kh);
 }
 
-void contraction_pack_b(product_t *p, kir_block_t *block) {
-  if (contraction_turns(p)) {
-    pack_by_squares(p, block);
-  } else {
-    pack_by_columns(p, block);
-  }
-}
-
 /* ---- b as panels --------------------------------------------------------- */
 
 typedef struct finder {
   int64_t nr;
+  const tir_index_t *depth;
   const tir_expr_t *found;
+  uint32_t count;
+  int64_t period; /* 0: depths are divided in ways that do not agree */
 } finder_t;
+
+static bool divides_depth(const finder_t *f, const tir_expr_t *e) {
+  return (e->op == TIR_X_DIV || e->op == TIR_X_MOD) &&
+         e->args[0]->op == TIR_X_INDEX && e->args[0]->u.index == f->depth &&
+         e->args[1]->op == TIR_X_CONST && e->args[1]->u.i64 > 0;
+}
 
 static void find_panels(void *user, tir_expr_t *e) {
   finder_t *f = user;
-  if (e->op == TIR_X_LOAD && e->u.value->panel == f->nr) f->found = e;
+  if (e->op == TIR_X_LOAD && e->u.value->panel == f->nr) {
+    f->found = e;
+    f->count++;
+  }
+  if (!divides_depth(f, e)) return;
+  int64_t by = e->args[1]->u.i64;
+  if (f->period == 0) return;
+  if (by % f->period == 0) f->period = by;
+  else if (f->period % by != 0) f->period = 0;
+}
+
+/* Depth / by and depth % by, of depth = group * period + within. */
+typedef struct split {
+  product_t *p;
+  finder_t f;
+} split_t;
+
+static tir_expr_t *split_depth(void *user, tir_expr_t *e) {
+  split_t *s = user;
+  td_arena_t *arena = s->p->t->arena;
+  if (!divides_depth(&s->f, e)) return e;
+  tir_expr_t *part[2] = {tir_index_ref(arena, s->p->within), e->args[1]};
+  tir_expr_t *within = tir_op(arena, e->op, e->type, 2, part);
+  if (e->op == TIR_X_MOD) return within;
+  int64_t times = s->p->period / e->args[1]->u.i64;
+  tir_expr_t *group[2] = {tir_index_ref(arena, s->p->group_index),
+                          tir_const_i(arena, e->type, times)};
+  tir_expr_t *sum[2] = {tir_op(arena, TIR_X_MUL, e->type, 2, group), within};
+  return tir_op(arena, TIR_X_ADD, e->type, 2, sum);
+}
+
+/* Elements share what panels hold if all depths of a block do. */
+static void split_depths(product_t *p, const finder_t *f) {
+  enum { MOST_PERIOD = 32 };
+  tile_t *t = p->t;
+  tir_module_t *module = (tir_module_t *)(uintptr_t)t->module;
+  int64_t depth;
+  if (f->period <= 1 || f->period > MOST_PERIOD ||
+      !ix_is_const(p->k.extent, &depth) || depth % f->period != 0 ||
+      TILE_LANES % f->period * (f->period % TILE_LANES) != 0) {
+    return;
+  }
+  p->period = f->period;
+  p->group_index =
+      tir_index_create(module, "g", ix_const(module->pool, depth / p->period),
+                       false);
+  p->within = tir_index_create(module, "i",
+                               ix_const(module->pool, p->period), false);
+  split_t s = {p, *f};
+  for (uint32_t k = 0; k < p->side_count; k++) {
+    p->sides[k].b = tir_rewrite(t->arena, p->sides[k].b, split_depth, &s);
+  }
+}
+
+/* What is made of panels costs more than a wider type: many rows have it made
+ * once for all of them. */
+static bool is_costly(const product_t *p, uint32_t loads) {
+  int64_t m = contraction_upper(p->m.extent);
+  return (p->period > 1 || loads > 1) && m > p->t->target->mr;
 }
 
 void contraction_find_panels(product_t *p) {
   int64_t nr = p->t->target->nr;
+  finder_t f = {.nr = p->type == TDSL_DTYPE_F64 ? nr / 2 : nr,
+                .depth = p->k.flat, .period = 1};
+  uint32_t most = 0;
   for (uint32_t s = 0; s < p->side_count; s++) {
-    finder_t f = {p->type == TDSL_DTYPE_F64 ? nr / 2 : nr, NULL};
+    f.count = 0;
+    f.found = NULL;
     tir_walk(p->t->arena, p->sides[s].b, find_panels, &f);
     p->sides[s].packed = f.found;
+    if (f.count > most) most = f.count;
+  }
+  p->period = 1;
+  if (most > 0) split_depths(p, &f);
+  for (uint32_t s = 0; s < p->side_count && is_costly(p, most); s++) {
+    if (p->sides[s].packed == NULL) continue;
+    p->sides[s].is_made = true;
+    p->sides[s].packed = NULL;
   }
   contraction_select(p, 0);
+}
+
+/* All of them in b are set to the elements of lane j of a panel. */
+typedef struct elements {
+  product_t *p;
+  kir_expr_t *panel, *j; /* j NULL: they are nothing special any more */
+} elements_t;
+
+static void set_element(void *user, tir_expr_t *e) {
+  elements_t *s = user;
+  product_t *p = s->p;
+  tile_t *t = p->t;
+  if (e->op != TIR_X_LOAD || e->u.value->panel != p->nr) return;
+  if (s->j == NULL) {
+    tile_set_element(t, e->u.value, NULL);
+    return;
+  }
+  kir_expr_t *subs[IX_MAX_RANK];
+  uint32_t leads = e->arg_count - 3;
+  for (uint32_t i = 0; i < leads; i++) subs[i] = tile_expr(t, e->args[i]);
+  subs[leads] = s->panel;
+  subs[leads + 1] = tile_expr(t, e->args[leads + 1]);
+  subs[leads + 2] = s->j;
+  kir_buffer_t *b = tile_param(t, e->u.value, true, false);
+  tile_set_element(t, e->u.value, kir_load(t->arena, b, leads + 3, subs));
+}
+
+/* b from panels; the depth is set. */
+static kir_expr_t *from_panels(product_t *p, kir_expr_t *panel,
+                               kir_expr_t *j) {
+  tile_t *t = p->t;
+  kir_expr_t *first =
+      p->nb->op == KIR_X_CONST
+          ? tile_int(t, p->nb->u.i64 / p->nr)
+          : tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, p->nb,
+                     tile_int(t, p->nr));
+  elements_t s = {p, kir_add(t->arena, first, panel), j};
+  tir_walk(t->arena, p->b, set_element, &s);
+  /* what is made of the elements: a wider type, or codes and scales */
+  kir_expr_t *e = tile_expr(t, p->b);
+  s.j = NULL;
+  tir_walk(t->arena, p->b, set_element, &s);
+  return e;
+}
+
+kir_block_t *contraction_depth(product_t *p, kir_block_t *block,
+                               bool is_from_panels, kir_expr_t **k) {
+  tile_t *t = p->t;
+  if (p->period == 1 || !is_from_panels) {
+    block = tile_loop(t, block, KIR_LOOP_SERIAL, "k", tile_int(t, 0), p->kh,
+                      1, k);
+    tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, *k));
+    return block;
+  }
+  kir_expr_t *base, *within;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "k", tile_int(t, 0), p->kh,
+                    p->period, &base);
+  kir_expr_t *from = kir_add(t->arena, p->kb, base);
+  tile_set_index(t, p->group_index,
+                 tile_let(t, block, "g",
+                          tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, from,
+                                   tile_int(t, p->period))));
+  block = tile_loop(t, block, KIR_LOOP_UNROLL, "within", tile_int(t, 0),
+                    tile_int(t, p->period), 1, &within);
+  *k = kir_add(t->arena, base, within);
+  tile_set_index(t, p->within, within);
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, *k));
+  return block;
 }
 
 kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
@@ -215,26 +354,35 @@ kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
   if (p->packed == NULL) {
     return kir_load(t->arena, p->panels, 3, (kir_expr_t *[]){panel, k, j});
   }
-  const tir_value_t *v = p->packed->u.value;
-  kir_buffer_t *b = tile_param(t, v, true, false);
-  kir_expr_t *subs[IX_MAX_RANK];
-  uint32_t leads = p->packed->arg_count - 3;
-  for (uint32_t i = 0; i < leads; i++) {
-    subs[i] = tile_expr(t, p->packed->args[i]);
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
+  return from_panels(p, panel, j);
+}
+
+/* Panel by panel, as they lie. */
+static void pack_from_panels(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  kir_expr_t *panel, *k, *j;
+  kir_expr_t *up = kir_add(t->arena, p->nh, tile_int(t, p->nr - 1));
+  kir_expr_t *count = tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, up,
+                               tile_int(t, p->nr));
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "p", tile_int(t, 0), count, 1,
+                    &panel);
+  /* which a panel does not depend on */
+  tile_set_index(t, p->n.flat, p->nb);
+  block = contraction_depth(p, block, true, &k);
+  block = tile_lanes_of(t, block, p->nr, &j);
+  tile_store(t, block, p->panels, 3, (kir_expr_t *[]){panel, k, j},
+             from_panels(p, panel, j));
+}
+
+void contraction_pack_b(product_t *p, kir_block_t *block) {
+  if (p->is_made) {
+    pack_from_panels(p, block);
+  } else if (contraction_turns(p)) {
+    pack_by_squares(p, block);
+  } else {
+    pack_by_columns(p, block);
   }
-  kir_expr_t *first =
-      p->nb->op == KIR_X_CONST
-          ? tile_int(t, p->nb->u.i64 / p->nr)
-          : tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, p->nb,
-                     tile_int(t, p->nr));
-  subs[leads] = kir_add(t->arena, first, panel);
-  subs[leads + 1] = kir_add(t->arena, p->kb, k);
-  subs[leads + 2] = j;
-  /* what is made of the element: a wider type */
-  tile_set_element(t, v, kir_load(t->arena, b, leads + 3, subs));
-  kir_expr_t *e = tile_expr(t, p->b);
-  tile_set_element(t, v, NULL);
-  return e;
 }
 
 /* ---- a ------------------------------------------------------------------- */

@@ -160,6 +160,7 @@ void contraction_select(product_t *p, uint32_t side) {
   p->lead = s->lead;
   p->b = s->b;
   p->packed = s->packed;
+  p->is_made = s->is_made;
   p->n = s->n;
   p->nc = lead->nc;
   p->nb = lead->nb;

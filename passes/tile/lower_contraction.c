@@ -28,13 +28,42 @@
 
 /* ---- the micro-kernel --------------------------------------------------- */
 
+/* Accumulators of `rows` rows of each panel at work, lanes of one of them.
+ * Row r of accumulators: see row_of and panel_of. */
 static kir_block_t *each_accumulator(product_t *p, kir_block_t *block,
                                      int64_t rows, kir_expr_t **r,
                                      kir_expr_t **j) {
   tile_t *t = p->t;
-  kir_block_t *unrolled = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
-                                    tile_int(t, 0), tile_int(t, rows), 1, r);
+  kir_block_t *unrolled =
+      tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
+                tile_int(t, rows * p->abreast), 1, r);
   return tile_lanes_of(t, unrolled, p->width, j);
+}
+
+/* Row `r` of accumulators belongs to this row, and to this panel behind the
+ * first one at work. */
+static kir_expr_t *row_of(product_t *p, kir_expr_t *r, int64_t rows) {
+  tile_t *t = p->t;
+  if (p->abreast == 1) return r;
+  if (rows == 1) return tile_int(t, 0);
+  return tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, r, tile_int(t, rows));
+}
+
+static kir_expr_t *panel_of(product_t *p, kir_expr_t *r, int64_t rows) {
+  tile_t *t = p->t;
+  if (p->abreast == 1) return tile_int(t, 0);
+  if (rows == 1) return r;
+  return tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, r, tile_int(t, rows));
+}
+
+/* Lane j of row `r` of accumulators, from the first panel at work on. */
+static kir_expr_t *lane_of(product_t *p, kir_expr_t *r, int64_t rows,
+                           kir_expr_t *j) {
+  tile_t *t = p->t;
+  if (p->abreast == 1) return j;
+  kir_expr_t *first =
+      kir_mul(t->arena, panel_of(p, r, rows), tile_int(t, p->nr));
+  return kir_add(t->arena, first, j);
 }
 
 /* The tile has all rows of the block, or those at work if one depth block is
@@ -63,12 +92,13 @@ static void put_direct(product_t *p, kir_block_t *block, int64_t rows,
   tile_t *t = p->t;
   kir_expr_t *r, *j;
   kir_block_t *lanes = each_accumulator(p, block, rows, &r, &j);
-  kir_expr_t *column = kir_add(t->arena, base, j);
+  kir_expr_t *column = kir_add(t->arena, base, lane_of(p, r, rows, j));
   if (!is_whole) {
     td_vec_last(&td_vec_last(block)->body)->mask =
         tile_less(t, column, p->nh);
   }
-  contraction_set_place(p, kir_add(t->arena, i0, r), column);
+  contraction_set_place(p, kir_add(t->arena, i0, row_of(p, r, rows)),
+                        column);
   contraction_put(p, lanes, sum_of(p, acc, r, j));
 }
 
@@ -85,7 +115,8 @@ static void put_whole_or_ragged(product_t *p, kir_block_t *block,
     put_direct(p, block, rows, acc, i0, base, false);
     return;
   }
-  kir_expr_t *end = kir_add(t->arena, base, tile_int(t, p->nr));
+  kir_expr_t *end =
+      kir_add(t->arena, base, tile_int(t, p->abreast * p->nr));
   kir_stmt_t *choice = tile_push(
       t, block,
       tile_if(t, tile_op2(t, KIR_X_LE, TDSL_DTYPE_BOOL, end, p->nh)));
@@ -104,17 +135,18 @@ static void put_tile(product_t *p, kir_block_t *block, int64_t rows,
   tile_t *t = p->t;
   kir_expr_t *r, *j;
   kir_block_t *lanes = each_accumulator(p, block, rows, &r, &j);
-  kir_expr_t *to[2] = {tile_row(p, kir_add(t->arena, i0, r)),
-                       tile_column(p, base, j)};
+  kir_expr_t *to[2] = {
+      tile_row(p, kir_add(t->arena, i0, row_of(p, r, rows))),
+      tile_column(p, base, lane_of(p, r, rows, j))};
   tile_store(t, lanes, p->tile, 2, to, sum_of(p, acc, r, j));
 }
 
-/* `rows` rows from i0 on, of one panel. */
+/* `rows` rows from i0 on, of the panels at work. */
 static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
                          kir_expr_t *i0, kir_expr_t *panel) {
   tile_t *t = p->t;
   ix_pool_t *pool = t->module->pool;
-  const ix_poly_t *dims[2] = {ix_const(pool, rows),
+  const ix_poly_t *dims[2] = {ix_const(pool, rows * p->abreast),
                               ix_const(pool, p->width)};
   kir_buffer_t *acc =
       tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 2, dims);
@@ -127,18 +159,20 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
     kir_stmt_t *begin = tile_push(t, block, tile_if(t, is_first));
     first = &begin->body;
     body = each_accumulator(p, &begin->orelse, rows, &r, &j);
-    kir_expr_t *at[2] = {tile_row(p, kir_add(t->arena, i0, r)),
-                         kir_add(t->arena, base, j)};
+    kir_expr_t *at[2] = {
+        tile_row(p, kir_add(t->arena, i0, row_of(p, r, rows))),
+        kir_add(t->arena, base, lane_of(p, r, rows, j))};
     tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
                kir_load(t->arena, p->tile, 2, at));
   }
   body = each_accumulator(p, first, rows, &r, &j);
   tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j}, contraction_zero(p));
-  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
-                                 tile_int(t, 0), p->kh, 1, &k);
+  kir_block_t *depth = contraction_depth(p, block, p->packed != NULL, &k);
   body = each_accumulator(p, depth, rows, &r, &j);
-  kir_expr_t *factors[3] = {contraction_row(p, kir_add(t->arena, i0, r), k),
-                            contraction_column(p, panel, k, j),
+  kir_expr_t *row = kir_add(t->arena, i0, row_of(p, r, rows));
+  kir_expr_t *of = kir_add(t->arena, panel, panel_of(p, r, rows));
+  kir_expr_t *factors[3] = {contraction_row(p, row, k),
+                            contraction_column(p, of, k, j),
                             sum_of(p, acc, r, j)};
   tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
              kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
@@ -227,13 +261,13 @@ static void finish_all(product_t *p, kir_block_t *block, kir_expr_t *sum) {
   }
 }
 
-/* The sums of one panel, while they are in the first cache. */
+/* The sums of the panels at work, while they are in the first cache. */
 static void finish_panel(product_t *p, kir_block_t *block,
                          kir_expr_t *panel) {
   tile_t *t = p->t;
   int64_t n;
   kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
-  kir_expr_t *count = tile_int(t, p->nr);
+  kir_expr_t *count = tile_int(t, p->abreast * p->nr);
   if (!ix_is_const(p->n.extent, &n) || n % p->nr != 0) {
     kir_expr_t *left = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->nh, base);
     count = contraction_name(p, block, "width", tile_min(t, left, count));
@@ -301,7 +335,8 @@ static void alloc_scratch(product_t *p, kir_block_t *block) {
     }
     if (p->is_direct && p->is_shallow) continue;
     /* the epilogue's lanes may reach past the last column */
-    int64_t columns = (p->is_narrow ? p->nr : nc) + TILE_LANES;
+    int64_t columns =
+        (p->is_narrow ? p->abreast * p->nr : nc) + TILE_LANES;
     const ix_poly_t *tile_dims[2] = {ix_const(pool, rows),
                                      ix_const(pool, columns)};
     side->tile = tile_alloc(t, block, "tile", p->type, KIR_LOCAL, 2,
@@ -322,8 +357,8 @@ static kir_expr_t *part_of(product_t *p, kir_block_t *block, const char *name,
                           contraction_part(p, from, extent, size));
 }
 
-/* One panel of all sides of a lead, then what follows if their sums are
- * complete and near. */
+/* The panels at work, one or p->abreast, of all sides of a lead, then what
+ * follows if their sums are complete and near. */
 static void one_panel(product_t *p, kir_block_t *block, uint32_t lead,
                       kir_expr_t *panel) {
   for (uint32_t s = lead; s < p->side_count; s++) {
@@ -379,15 +414,39 @@ static kir_expr_t *panels_of(product_t *p, kir_block_t *block) {
                                    tile_int(t, p->nr)));
 }
 
+/* Panels from .. to, p->abreast at a time. */
+static void some_panels(product_t *p, kir_block_t *rows, uint32_t lead,
+                        kir_expr_t *from, kir_expr_t *to) {
+  kir_expr_t *panel;
+  kir_block_t *panels = tile_loop(p->t, rows, KIR_LOOP_SERIAL, "p", from, to,
+                                  p->abreast, &panel);
+  contraction_select(p, lead);
+  one_panel(p, panels, lead, panel);
+}
+
 static void sweep_lead(product_t *p, kir_block_t *rows, uint32_t lead,
                        kir_expr_t *count) {
   tile_t *t = p->t;
-  kir_expr_t *panel;
-  kir_block_t *panels = tile_loop(t, rows, KIR_LOOP_SERIAL, "p",
-                                  tile_int(t, 0), count, 1, &panel);
-  contraction_select(p, lead);
-  one_panel(p, panels, lead, panel);
-  if (has_half(p)) half_panel(p, rows, lead, count);
+  kir_expr_t *whole = count, *many = tile_int(t, p->abreast);
+  int64_t abreast = p->abreast;
+  if (abreast > 1 && count->op == KIR_X_CONST) {
+    whole = tile_int(t, count->u.i64 / abreast * abreast);
+  } else if (abreast > 1) {
+    kir_expr_t *over = tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, count, many);
+    whole = contraction_name(
+        p, rows, "abreast",
+        tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, count, over));
+  }
+  some_panels(p, rows, lead, tile_int(t, 0), whole);
+  p->abreast = 1;
+  bool is_all = whole == count || (count->op == KIR_X_CONST &&
+                                   whole->u.i64 == count->u.i64);
+  if (!is_all) some_panels(p, rows, lead, whole, count);
+  if (has_half(p)) {
+    contraction_select(p, lead);
+    half_panel(p, rows, lead, count);
+  }
+  p->abreast = abreast;
 }
 
 static void build(product_t *p) {

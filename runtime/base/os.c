@@ -190,6 +190,20 @@ void td_os_unmap_file(td_file_map_t *map) {
   map->length = 0;
 }
 
+/* Whole large pages inside the block; a system without them says no, which
+   is no matter. */
+void td_os_use_large_pages(void *data, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  enum { PAGE = 2 << 20 };
+  size_t skip = (PAGE - (uintptr_t)data % PAGE) % PAGE;
+  if (bytes < 2 * (size_t)PAGE || skip > bytes) return;
+  size_t length = (bytes - skip) / PAGE * PAGE;
+  (void)madvise((char *)data + skip, length, MADV_HUGEPAGE);
+#else
+  (void)data, (void)bytes;
+#endif
+}
+
 /* 0 or the errno value. */
 static int write_all(int fd, const char *from, size_t count) {
   while (count) {

@@ -26,6 +26,9 @@ typedef struct td_file_map_t {
 
 bool td_os_map_file(td_task_t *task, const char *path, td_file_map_t *out);
 void td_os_unmap_file(td_file_map_t *map);
+/* Asks for large pages under a block of memory of some size: what sweeps over
+   it does not wait for the table of pages. Contents stay. */
+void td_os_use_large_pages(void *data, size_t bytes);
 
 /* Writes to a temporary file in the same folder, syncs, renames: readers see
    the old file or the new one. "-" is standard output. */

@@ -61,6 +61,7 @@ static void *device_alloc(hal_device_t *device, size_t bytes) {
   if (__builtin_add_overflow(bytes, (size_t)2 * LINE, &lines)) return NULL;
   char *block = host_alloc(&d->allocator, lines);
   if (block == NULL) return NULL;
+  td_os_use_large_pages(block, lines);
   size_t skip = LINE + (LINE - (uintptr_t)block % LINE) % LINE;
   header_t head = {block, lines};
   memcpy(block + skip - sizeof head, &head, sizeof head);
