@@ -177,6 +177,8 @@ kir_block_t *contraction_lane_steps(tile_t *t, kir_block_t *block,
                                     kir_expr_t **out_at);
 
 /* ---- contraction_rows.c ---- */
+/* Sets p->prefix; false: some node of the group has other rows. */
+bool contraction_has_rows(product_t *p);
 /* Scratch of one row. */
 void contraction_alloc_rows(product_t *p, kir_block_t *block);
 /* All that follows the sums of mh rows from ib on. */

@@ -11,7 +11,30 @@
 #include "passes/tile/contraction.h"
 
 #include "ir/expr.h"
+#include "passes/tensor/tensor.h"
 #include "passes/tile/stage_rows.h"
+
+bool contraction_has_rows(product_t *p) {
+  const tile_t *t = p->t;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    tir_node_t *n = t->nodes[k];
+    product_form_t form;
+    uint32_t prefix = p->prefix;
+    if (n->kind != TIR_MAP && n->kind != TIR_UPDATE) return false;
+    if (group_product_find_form(t->arena, n, &form) &&
+        !group_product_row_prefix(&form, &prefix)) {
+      return false;
+    }
+    if (k == 0) p->prefix = prefix;
+    if (prefix != p->prefix || tensor_parallel(n) < prefix) return false;
+    for (uint32_t i = 0; i < prefix; i++) {
+      if (n->indices[i]->extent != t->nodes[0]->indices[i]->extent) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
 
 static bool is_read(const product_t *p, const tir_value_t *v) {
   const tile_t *t = p->t;

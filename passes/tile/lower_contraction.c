@@ -568,9 +568,9 @@ bool tile_lower_contraction(tile_t *t) {
   bool is_simt = t->target->warp > 0;
   p.is_direct = can_be_direct(&p);
   p.is_rows = group_product_has_rows(t->arena, t->nodes, t->node_count);
-  if (is_simt && p.is_rows) return false; /* joined for another target */
+  /* joined for another target, or by a text */
+  if (p.is_rows && (is_simt || !contraction_has_rows(&p))) return false;
   contraction_find_sides(&p);
-  p.prefix = p.par - p.sides[0].form.n.count;
   if (!p.is_rows) contraction_prepare(&p);
   if (is_simt) {
     contraction_build_simt(&p);
