@@ -103,6 +103,7 @@ typedef struct sim_clique_t {
   sim_split_t split;
   sim_shm_t *shm; /* where ranks of other processes are, or are waited for */
   bool is_shared; /* some are */
+  bool has_no_shm; /* nothing but ranks of this process can come */
 } sim_clique_t;
 
 /* One of an open group, or alone. */

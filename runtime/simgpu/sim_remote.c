@@ -16,7 +16,12 @@ int sim_remote_join(sim_clique_t *c) {
   coll_nccl_id_t id;
   int code = 0;
   memcpy(id.bytes, c->id, sizeof id.bytes);
+  if (c->has_no_shm) return 0;
   if (!c->shm) code = sim_shm_open(&id, c->size, &c->shm, &why);
+  if (code == COLL_NCCL_INTERNAL_ERROR) {
+    c->has_no_shm = true;
+    return 0;
+  }
   for (uint32_t r = 0; !code && r < c->size; r++) {
     if (!c->comms[r] || sim_shm_is_own(c->shm, r)) continue;
     code = sim_shm_claim(c->shm, r, c->devices[r]);
@@ -48,8 +53,8 @@ void sim_remote_leave(sim_clique_t *c, uint32_t rank) {
 
 void sim_remote_name_missing(const sim_clique_t *c, td_buf_t *buf) {
   const char *comma = "";
-  for (uint32_t r = 0; c->shm && r < c->size; r++) {
-    if (sim_shm_is_here(c->shm, r)) continue;
+  for (uint32_t r = 0; r < c->size; r++) {
+    if (c->shm ? sim_shm_is_here(c->shm, r) : c->comms[r] != 0) continue;
     td_buf_printf(buf, "%s%u", comma, r);
     comma = ", ";
   }

@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 /* An operation that ranks elsewhere have come to; NULL if there is none. */
 static sim_coll_t *wanted(bool *is_idle) {
@@ -15,7 +16,8 @@ static sim_coll_t *wanted(bool *is_idle) {
     const sim_clique_t *c = s->cliques[i];
     if (!c->shm || !c->is_shared) continue;
     *is_idle = false;
-    for (uint32_t k = 0; k < c->queued_count; k++)
+    /* the oldest hold back the others */
+    for (uint32_t k = 0; k < c->queued_count && k < 8; k++)
       if (sim_remote_is_wanted(c->queued[k])) return c->queued[k];
   }
   return NULL;
@@ -44,6 +46,7 @@ void sim_remote_start(void) {
   if (s->has_remote) pthread_join(s->remote, NULL);
   s->is_remote_over = false;
   s->remote_stop = 0;
+  s->remote_process = getpid();
   sigfillset(&all); /* signals are the program's */
   pthread_sigmask(SIG_SETMASK, &all, &old);
   s->has_remote = pthread_create(&s->remote, NULL, look, s) == 0;
@@ -52,7 +55,8 @@ void sim_remote_start(void) {
 
 void sim_remote_stop(void) {
   sim_state_t *s = sim_state();
-  if (!s->has_remote) return;
+  /* a child that was forked has no such thread */
+  if (!s->has_remote || s->remote_process != getpid()) return;
   __atomic_store_n(&s->remote_stop, 1, __ATOMIC_RELEASE);
   pthread_join(s->remote, NULL);
   s->has_remote = false;

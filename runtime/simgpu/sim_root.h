@@ -239,6 +239,7 @@ typedef struct sim_state_t {
   pthread_t remote; /* looks for ranks elsewhere; see sim_remote_thread.c */
   bool has_remote, is_remote_over;
   int remote_stop; /* read atomically */
+  pid_t remote_process; /* that has the thread */
   struct sim_meeting_t *meetings; /* orders of communicators */
   uint32_t meeting_count;
   sim_reserved_t *reserved; /* address ranges */

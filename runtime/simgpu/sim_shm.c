@@ -67,6 +67,7 @@ struct sim_shm_t {
   uint32_t size;
   uint64_t token, key;
   bool has_name;
+  pid_t process; /* not a child of it */
   own_t *own[SIM_SHM_RANKS];
 };
 
@@ -216,9 +217,10 @@ int sim_shm_open(const coll_nccl_id_t *id, uint32_t size, sim_shm_t **out,
   if (s->fd < 0) {
     *why = "shared memory cannot be opened";
     free(s);
-    return COLL_NCCL_SYSTEM_ERROR;
+    return COLL_NCCL_INTERNAL_ERROR;
   }
   s->has_name = true;
+  s->process = getpid();
   int code = begin(s, id, &st, why);
   lock(s->fd, START, F_UNLCK);
   if (code) {
@@ -244,7 +246,7 @@ static void drop_name(sim_shm_t *s, bool is_ready) {
 
 void sim_shm_close(sim_shm_t *s) {
   if (!s) return;
-  drop_name(s, false);
+  if (s->process == getpid()) drop_name(s, false);
   for (uint32_t r = 0; r < SIM_SHM_RANKS; r++) free(s->own[r]);
   munmap(s->head, HEAD_BYTES);
   close(s->fd);

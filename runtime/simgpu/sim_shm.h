@@ -38,7 +38,8 @@ typedef struct sim_shm_part_t {
 typedef struct sim_shm_t sim_shm_t;
 
 /* Opens or makes the memory of an id for `size` ranks: a result of the
-   library, and if it is none *why in words. */
+   library, and unless it is 0 *why in words. COLL_NCCL_INTERNAL_ERROR: there
+   is no shared memory here. */
 int sim_shm_open(const coll_nccl_id_t *id, uint32_t size, sim_shm_t **out,
                  const char **why);
 /* Gives back what the process has of it; its ranks that have not left will be

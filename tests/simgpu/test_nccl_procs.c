@@ -768,10 +768,19 @@ static void serve(const scenario_t *s, const int *to, const int *from) {
   }
 }
 
+/* What a process has said, as comments. */
+static void show(FILE *said, int process) {
+  char line[512];
+  rewind(said);
+  while (fgets(line, sizeof line, said))
+    print_message("# %d: %s", process, line);
+}
+
 static void scenario(void **state) {
   const scenario_t *s = *state;
   int to[8], from[8];
   pid_t pids[8];
+  FILE *said[8];
   signal(SIGPIPE, SIG_IGN);
   for (int p = 0; p < s->processes; p++) {
     int down[2], up[2];
@@ -781,8 +790,13 @@ static void scenario(void **state) {
       int mine = i ? down[1] : up[0];
       fcntl(mine, F_SETFD, FD_CLOEXEC);
     }
+    said[p] = tmpfile();
+    assert_non_null(said[p]);
     pids[p] = fork();
     if (pids[p] == 0) {
+      dup2(fileno(said[p]), 1);
+      dup2(fileno(said[p]), 2);
+      setenv("CMOCKA_MESSAGE_OUTPUT", "STDOUT", 1);
       char number[4][16];
       int args[] = {(int)(s - scenarios), p, down[0], up[1]};
       for (int i = 0; i < 4; i++)
@@ -807,8 +821,11 @@ static void scenario(void **state) {
     close(from[p]);
     assert_int_equal(waitpid(pids[p], &status, 0), pids[p]);
     bool is_lost = s->lost && p == s->processes - 1;
-    failed += is_lost ? !WIFSIGNALED(status)
-                      : !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    bool is_bad = is_lost ? !WIFSIGNALED(status)
+                          : !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    if (is_bad) show(said[p], p);
+    failed += is_bad;
+    fclose(said[p]);
   }
   assert_int_equal(failed, 0);
 }
