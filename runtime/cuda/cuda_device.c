@@ -179,6 +179,7 @@ static const hal_vtable_t vtables[2] = {
    .graph_launch = rcuda_graph_launch, .graph_free = rcuda_graph_free,    \
    .mark = rcuda_mark, .elapsed = rcuda_elapsed,                          \
    .machine = device_machine, .peak_bytes = device_peak,                  \
+   .alloc_queued = rcuda_alloc_queued, .free_queued = rcuda_free_queued,  \
    .destroy = device_destroy, .shares_host_memory = false}
     TABLE("cuda"), TABLE("sim"),
 #undef TABLE

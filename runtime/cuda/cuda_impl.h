@@ -105,6 +105,8 @@ void rcuda_heap_free(rcuda_gpu_t *d, rcuda_ptr_t at);
 void rcuda_memory_close(rcuda_gpu_t *d);
 void *rcuda_alloc(hal_device_t *device, size_t bytes);
 void rcuda_free(hal_device_t *device, void *data);
+void *rcuda_alloc_queued(hal_device_t *device, size_t bytes);
+void rcuda_free_queued(hal_device_t *device, void *data);
 bool rcuda_copy(hal_device_t *device, td_task_t *task, void *to,
                 const void *from, size_t bytes);
 bool rcuda_upload(hal_device_t *device, td_task_t *task, void *to,

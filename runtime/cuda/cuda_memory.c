@@ -32,8 +32,11 @@ static bool grow_table(rcuda_gpu_t *d) {
   return true;
 }
 
+/* After a run that failed, work may still be under way; freeing waits for it
+ * on a card, and the simulated one wants the host to have waited. */
 static void drop_block(rcuda_gpu_t *d, size_t i) {
   rcuda_heap_t *h = &d->heap;
+  (void)d->driver.stream_wait(d->stream);
   (void)d->driver.memory_free(h->blocks[i].at);
   h->held_bytes -= h->blocks[i].bytes;
   h->blocks[i] = h->blocks[--h->count];
@@ -120,6 +123,48 @@ void rcuda_free(hal_device_t *device, void *data) {
   if (data == NULL) return;
   rcuda_enter(d);
   rcuda_heap_free(d, rcuda_address(data));
+  rcuda_leave(d);
+}
+
+static bool has_queued(const rcuda_gpu_t *d) {
+  return d->driver.memory_alloc_queued != NULL &&
+         d->driver.memory_free_queued != NULL;
+}
+
+/* In the order of the stream; counted, never kept: only tests ask. */
+void *rcuda_alloc_queued(hal_device_t *device, size_t bytes) {
+  rcuda_gpu_t *d = rcuda_self(device);
+  rcuda_heap_t *h = &d->heap;
+  rcuda_block_t made = {.bytes = bytes};
+  if (!has_queued(d)) return rcuda_alloc(device, bytes);
+  rcuda_enter(d);
+  bool ok = grow_table(d) && d->driver.memory_alloc_queued(
+                                 &made.at, bytes, d->stream) == 0;
+  if (ok) {
+    h->blocks[h->count] = made;
+    h->held_bytes += bytes;
+    hand_out(h, &h->blocks[h->count++]);
+  }
+  rcuda_leave(d);
+  return ok ? (void *)(uintptr_t)made.at : NULL;
+}
+
+void rcuda_free_queued(hal_device_t *device, void *data) {
+  rcuda_gpu_t *d = rcuda_self(device);
+  rcuda_heap_t *h = &d->heap;
+  rcuda_ptr_t at = rcuda_address(data);
+  size_t i = 0;
+  rcuda_enter(d);
+  while (i < h->count && h->blocks[i].at != at) i++;
+  if (i < h->count && has_queued(d)) {
+    (void)d->driver.memory_free_queued(at, d->stream);
+    h->used_bytes -= h->blocks[i].bytes;
+    h->held_bytes -= h->blocks[i].bytes;
+    h->blocks[i] = h->blocks[--h->count];
+  } else {
+    (void)d->driver.stream_wait(d->stream);
+    rcuda_heap_free(d, at);
+  }
   rcuda_leave(d);
 }
 

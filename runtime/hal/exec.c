@@ -35,6 +35,9 @@ hal_exec_t *hal_exec_create(td_task_t *task, td_arena_t *arena,
   x->last_vars = TD_NEW_ARRAY(arena, int64_t, e->dim_count + 1);
   x->last_places = TD_NEW_ARRAY(arena, void *, e->buffer_count + 1);
   x->last_sizes = TD_NEW_ARRAY(arena, size_t, e->buffer_count + 1);
+  x->regions = TD_NEW_ARRAY(arena, hal_region_t, e->buffer_count + 1);
+  x->buffer_regions = TD_NEW_ARRAY(arena, uint32_t, e->buffer_count + 1);
+  x->buffer_offsets = TD_NEW_ARRAY(arena, size_t, e->buffer_count + 1);
   uint32_t buffers = 0, scalars = 0;
   for (uint32_t i = 0; i < e->step_count; i++) {
     const plan_step_t *s = &e->steps[i];
@@ -56,6 +59,7 @@ void hal_exec_destroy(hal_exec_t *x) {
   if (x == NULL) return;
   const hal_vtable_t *v = x->device->vtable;
   drop_graph(x);
+  hal_exec_drop_regions(x);
   for (uint32_t s = 0; s < x->entry->slot_count; s++) {
     if (x->outputs[s].data != NULL) v->free(x->device, x->outputs[s].data);
     x->outputs[s].data = NULL;
@@ -101,7 +105,8 @@ static bool can_capture(const hal_exec_t *x, const hal_exec_options_t *o) {
              o->checks == HAL_CHECKS_ALL);
   }
   return x->device->vtable->capture_begin != NULL && !looks &&
-         o->trace == NULL && !o->poison && e->step_count > 0 &&
+         o->trace == NULL && !o->poison && !x->is_separate &&
+         e->step_count > 0 &&
          strcmp(td_env_text(TD_ENV_GRAPHS), "off") != 0;
 }
 
@@ -196,12 +201,16 @@ bool hal_exec_run(hal_exec_t *x, td_task_t *task, const hal_arg_t *args,
   if (!hal_bind(&x->binding, task, args, preset, o.checks, true)) {
     return false;
   }
+  hal_exec_drop_regions(x);
+  x->poisons = o.poison;
+  x->is_separate = strcmp(td_env_text(TD_ENV_PLAN_ALLOC), "separate") == 0;
   if (!hal_exec_place(x, task, o.poison)) return false;
   uint64_t start = td_os_now_ns();
-  x->has_kept = !o.poison && hal_exec_is_kept(x);
+  x->has_kept = !o.poison && !x->is_separate && hal_exec_is_kept(x);
   bool ok = run_again(x, task, &o);
   ok = hal_exec_wait(x, task) && ok;
-  x->has_kept = ok;
+  hal_exec_drop_regions(x);
+  x->has_kept = ok && !x->is_separate;
   if (ok) hal_exec_keep(x);
   x->stats.seconds = (double)(td_os_now_ns() - start) * 1e-9;
   const hal_vtable_t *v = x->device->vtable;

@@ -120,8 +120,9 @@ static bool place_buffers(hal_exec_t *x, td_task_t *task, bool poison) {
   const plan_entry_t *e = x->entry;
   const hal_vtable_t *v = x->device->vtable;
   size_t planned = size_of(x, task, &e->arena_bytes, "the arena");
-  grow(x, task, &x->arena, planned, "intermediates");
-  if (poison && planned > 0 &&
+  uint32_t regions = 0;
+  if (!x->is_separate) grow(x, task, &x->arena, planned, "intermediates");
+  if (poison && planned > 0 && !x->is_separate &&
       !v->fill(x->device, task, x->arena.data, 0xFF, planned)) {
     return false;
   }
@@ -143,8 +144,15 @@ static bool place_buffers(hal_exec_t *x, td_task_t *task, bool poison) {
       hal_exec_misfit(task, b->name);
     }
     x->ends[i] = lines / LINE * LINE;
-    x->places[i] = (char *)x->arena.data + offset;
+    if (x->is_separate) {
+      x->regions[regions++] =
+          (hal_region_t){.offset = offset, .end = end, .buffer = i,
+                         .first = b->first_step, .last = b->last_step};
+    } else {
+      x->places[i] = (char *)x->arena.data + offset;
+    }
   }
+  if (x->is_separate) hal_exec_divide(x, regions);
   return true;
 }
 

@@ -13,6 +13,15 @@ typedef struct hal_block {
   size_t bytes;
 } hal_block_t;
 
+/* Memory of one buffer of the arena, or of several that overlap in it, under
+ * TDSL_PLAN_ALLOC=separate. */
+typedef struct hal_region {
+  size_t offset, end;   /* in the arena that the plan has laid out */
+  uint32_t first, last; /* steps */
+  uint32_t buffer;      /* one of it, for messages */
+  void *data;           /* NULL: not yet, or no longer */
+} hal_region_t;
+
 struct hal_exec {
   hal_device_t *device;
   hal_program_t *program;
@@ -32,6 +41,12 @@ struct hal_exec {
   size_t *launch_sizes;
   int64_t *launch_scalars;
   hal_trace_t *trace;       /* of this run, or NULL */
+  /* Under TDSL_PLAN_ALLOC=separate there is no arena: */
+  bool is_separate, poisons;
+  hal_region_t *regions;
+  uint32_t region_count;
+  uint32_t *buffer_regions; /* by buffer of the arena */
+  size_t *buffer_offsets;   /* in its region */
   /* What launches to be made once have left in the arena, made of these
    * contents, between these addresses; see is_kept. */
   bool has_kept;
@@ -72,6 +87,16 @@ _Noreturn void hal_exec_misfit(td_task_t *task, const char *name);
  * have not changed, at addresses that have not moved. */
 bool hal_exec_is_kept(const hal_exec_t *x);
 void hal_exec_keep(hal_exec_t *x);
+
+/* exec_separate.c: joins the regions of single buffers that overlap. */
+void hal_exec_divide(hal_exec_t *x, uint32_t count);
+/* Regions that the step is the first to use come into being: false with a
+ * diagnostic, raises OUT_OF_MEMORY. Those that only steps before `next` use
+ * end, in the order of what is queued. */
+bool hal_exec_begin_step(hal_exec_t *x, td_task_t *task, uint32_t step);
+void hal_exec_end_step(hal_exec_t *x, uint32_t next);
+/* What a run that failed has left. */
+void hal_exec_drop_regions(hal_exec_t *x);
 
 /* Every step of the entry, in order, on the addresses placed. */
 bool hal_exec_steps(hal_exec_t *x, td_task_t *task, hal_checks_t checks);

@@ -237,6 +237,7 @@ bool hal_exec_steps(hal_exec_t *x, td_task_t *task, hal_checks_t checks) {
     const plan_step_t *s = &e->steps[at];
     uint32_t next = at + 1;
     td_task_poll(task);
+    if (x->is_separate && !hal_exec_begin_step(x, task, at)) return false;
     switch (s->kind) {
       case PLAN_STEP_LAUNCH: ok = run_launch(x, task, s); break;
       case PLAN_STEP_COPY: ok = run_copy(x, task, s); break;
@@ -251,6 +252,7 @@ bool hal_exec_steps(hal_exec_t *x, td_task_t *task, hal_checks_t checks) {
         break;
       case PLAN_STEP_COUNT: break;
     }
+    if (ok && x->is_separate) hal_exec_end_step(x, next);
     at = next;
   }
   return ok;

@@ -66,6 +66,11 @@ typedef struct hal_vtable {
   void (*machine)(hal_device_t *, hal_program_t *, plan_machine_t *out);
   uint64_t (*peak_bytes)(hal_device_t *);
   void (*destroy)(hal_device_t *);
+  /* optional, both or none: memory that begins and ends in the order of what
+   * is queued, while work is under way; where there is none, alloc and free
+   * serve, and everything launched is done when launch returns */
+  void *(*alloc_queued)(hal_device_t *, size_t bytes);
+  void (*free_queued)(hal_device_t *, void *data);
   bool shares_host_memory;    /* caller's buffers are used in place */
 } hal_vtable_t;
 

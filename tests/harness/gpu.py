@@ -1,6 +1,7 @@
 """The simulated GPU as an engine of the suite. A test that names `sim` runs
-on one machine of MACHINES under one schedule of MODES; both follow from the
-test's name, so that they are the same every day and spread over the suite;
+on one machine of MACHINES under one schedule of MODES, with its tensors in one
+arena or each in memory of its own; all follow from the test's name, so that
+they are the same every day and spread over the suite;
 TDSL_TEST_SIM_MODE names one schedule for all instead.
 All checks are on, and whatever they report fails the test."""
 import json
@@ -45,6 +46,9 @@ def place(engine, name):
         MODES[draw // 16 % len(MODES)]
     if mode:
         extra["TDSL_SIM_MODE"] = mode
+    # a tensor on its own has bounds and a life that the arena hides
+    if draw // 8192 % 2:
+        extra["TDSL_PLAN_ALLOC"] = "separate"
     return Place("sim:" + MACHINES[draw // 512 % len(MACHINES)], extra)
 
 

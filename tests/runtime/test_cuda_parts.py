@@ -171,6 +171,32 @@ def simulated(folder):
     check("sim_load_cached", sim(load), 0, "it cannot be loaded")
     check("sim_load", sim(load, TDSL_CACHE_DIR=os.path.join(folder, "d")), 4,
           r"error\[B06\]: sim: module m0", r"as PTX: .*\(218\)")
+    # each intermediate in memory of its own, from its first step to its last
+    apart = {"TDSL_PLAN_ALLOC": "separate"}
+    queued = "fail:cuMemAllocAsync@1=2"
+    with open(os.path.join(folder, "g.tdsl"), "w") as f:
+        f.write("dyn N <= 64\nexport fn g(x: f32[N, 8]) -> y: f32[N] {\n"
+                "  s[i] = sum[k](x[i, k])\n  m = max[i](s[i])\n"
+                "  y[i] = s[N - 1 - i] - m\n}\n")
+
+    def whole(device, more):
+        return tdslc(["run", "g.tdsl", "--in", "x=random:1", "--dim", "N=21",
+                      "--device", device], folder, dict(cache, **more))
+
+    def sums(device, more):
+        got = whole(device, more)
+        return got[0], got[1].split("compiled")[0]
+
+    want = sums("cpu", {})
+    for device in ("cpu", "sim"):
+        got = sums(device, apart)
+        expect("separate_" + device, got[0] == 0 and got == want, got)
+    failing = dict(apart, TDSL_SIM_MODE=queued)
+    expect("arena_asks_once", sums("sim", {"TDSL_SIM_MODE": queued}) == want)
+    check("separate_asks", whole("sim", failing), 5,
+          "no memory on sim for s", without=("order.lifetime",))
+    failing = dict(apart, TDSL_SIM_MODE="fail:cuMemFreeAsync@1=1")
+    check("separate_freed", whole("sim", failing), 0, "mem.leak")
     check("sim_launch", sim("fail:cuLaunchKernel@1=719"), 70, "k00_f_y")
 
 
