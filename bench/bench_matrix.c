@@ -10,9 +10,12 @@
 #define _GNU_SOURCE
 #include "bench/matrix/matrix.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +77,47 @@ static void set_threads(int threads) {
   (void)unsetenv("OPENBLAS_CORETYPE");
   (void)unsetenv("OPENBLAS_L2_SIZE");
   (void)setenv("TDSL_CACHE", "off", 1);
+}
+
+/* ---- folders of the run, in memory and on disk --------------------------- */
+
+static char folders[2][40] = {"/dev/shm/bench_matrix_XXXXXX",
+                              "/tmp/bench_matrix_XXXXXX"};
+static volatile sig_atomic_t is_stopped;
+
+const char *job_folder(int on_disk) { return folders[on_disk]; }
+
+static void stop(int signal_number) {
+  (void)signal_number;
+  is_stopped = 1;
+}
+
+/* A run that is stopped leaves nothing behind either. */
+static int open_folders(void) {
+  struct sigaction action = {.sa_handler = stop}; /* waits end with EINTR */
+  (void)sigaction(SIGINT, &action, NULL);
+  (void)sigaction(SIGTERM, &action, NULL);
+  return mkdtemp(folders[0]) != NULL && mkdtemp(folders[1]) != NULL;
+}
+
+static void remove_folders(void) {
+  for (int i = 0; i < 2; i++) {
+    char command[128];
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", folders[i]);
+    if (system(command) != 0) {
+      (void)fprintf(stderr, "bench_matrix: %s is left\n", folders[i]);
+    }
+  }
+}
+
+/* Its exit status, or that of a process that was stopped. */
+static int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return 1;
+    if (is_stopped) (void)kill(child, SIGKILL);
+  }
+  return status;
 }
 
 /* All rows on one number of threads, in a process of its own. */
@@ -142,20 +186,24 @@ int main(int argc, char **argv) {
   result_t *results = mmap(NULL, room, PROT_READ | PROT_WRITE,
                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (results == MAP_FAILED) return 5;
-  for (int t = 0; t < o.count_count; t++) {
-    int status = 0;
+  if (!open_folders()) return 3;
+  int bad = 0;
+  for (int t = 0; t < o.count_count && !bad; t++) {
     if (t > 0) (void)putchar('\n');
     (void)fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
+      (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+      (void)signal(SIGINT, SIG_DFL);
+      (void)signal(SIGTERM, SIG_DFL);
       measure_all(&o, o.counts[t], rows, count, results + t * count, copy);
       (void)fflush(NULL);
       _exit(0);
     }
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-      return 1;
-    }
+    bad = child < 0 || wait_for(child) != 0;
   }
+  remove_folders();
+  if (bad) return 1;
   for (int i = 0; i < count * o.count_count; i++) {
     skipped += results[i].is_skipped;
     missed += !results[i].is_skipped && !results[i].is_met;

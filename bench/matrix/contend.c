@@ -215,10 +215,11 @@ static void remove_folder(const job_t *j, const char *folder) {
 /* Those that can compute the row; their results have been compared. */
 static int open_servers(session_t *s, const row_t *row, const job_t *j,
                         contender_t *out) {
-  char folder[] = "/dev/shm/bench_matrix_XXXXXX";
+  char folder[80];
   int count = 0;
   size_t n;
   if (row->task[0] == '\0') return 0;
+  (void)snprintf(folder, sizeof folder, "%s/row_XXXXXX", job_folder(0));
   if (mkdtemp(folder) == NULL) {
     (void)fprintf(stderr, "bench_matrix: cannot make a folder\n");
     exit(1);

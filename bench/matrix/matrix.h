@@ -122,6 +122,8 @@ void job_write(const job_t *j, const char *folder);
 const float *job_result(const job_t *j, size_t *count);
 /* Prints what went wrong and ends the process. */
 void job_fail(tdsl_error_t *error);
+/* Where files of this run may lie, in memory or on disk; it goes with it. */
+const char *job_folder(int on_disk);
 double job_now(void); /* seconds of a steady clock */
 tdsl_string_t job_text(const char *s);
 

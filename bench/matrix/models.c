@@ -436,10 +436,15 @@ static double work_of(const row_t *row, const checkpoint_t *c) {
   return c->matrix_bytes + 4 * kv * (PROMPT + LAST) / 2;
 }
 
+static void make_folder(char *folder, size_t room) {
+  (void)snprintf(folder, room, "%s/model_XXXXXX", job_folder(1));
+  if (mkdtemp(folder) == NULL) die(folder);
+}
+
 static void remove_folder(const char *folder) {
   char command[300];
   (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  (void)system(command);
+  if (system(command) != 0) die(folder);
 }
 
 /* From text to the first token behind an empty prompt, the checkpoint made
@@ -462,10 +467,10 @@ static double start_once(const session_t *s, const row_t *row,
 
 void model_start(session_t *s, const row_t *row, result_t *r) {
   static checkpoint_t checkpoint;
-  char folder[] = "/tmp/bench_matrix_XXXXXX";
+  char folder[80];
   double best = HUGE_VAL;
   int is_cached = row->k > 0, times = is_cached ? 4 : 3;
-  if (mkdtemp(folder) == NULL) die(folder);
+  make_folder(folder, sizeof folder);
   make_checkpoint(row, folder, &checkpoint);
   (void)setenv("TDSL_CACHE", is_cached ? "on" : "off", 1);
   for (int i = 0; i < times; i++) {
@@ -482,12 +487,12 @@ void model_start(session_t *s, const row_t *row, result_t *r) {
 
 void model_measure(session_t *s, const row_t *row, result_t *r) {
   static checkpoint_t checkpoint;
-  char folder[] = "/tmp/bench_matrix_XXXXXX", task[96];
+  char folder[80], task[96];
   contender_t all[CONTENDER_MOST];
   row_t with_work = *row;
   model_t m;
   int count = 1;
-  if (mkdtemp(folder) == NULL) die(folder);
+  make_folder(folder, sizeof folder);
   make_checkpoint(row, folder, &checkpoint);
   with_work.work = work_of(row, &checkpoint);
   open_model(&m, s, row, folder);
