@@ -109,8 +109,8 @@ def check(code, what):
         raise RuntimeError("%s: %d" % (what, code))
 
 
-def compile_ptx(source, name):
-    """PTX and the kernel's name in it."""
+def compile_ptx(source, *names, arch=b"compute_90a", more=()):
+    """PTX and the kernels' names in it; one alone is no list."""
     nvrtc = None
     for path in NVRTC:
         try:
@@ -124,8 +124,9 @@ def compile_ptx(source, name):
     program = ctypes.c_void_p()
     check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(),
                                    b"public.cu", 0, None, None), "program")
-    check(nvrtc.nvrtcAddNameExpression(program, name.encode()), "name")
-    options = [b"-arch=compute_90a", b"-std=c++17", b"-lineinfo"]
+    for name in names:
+        check(nvrtc.nvrtcAddNameExpression(program, name.encode()), "name")
+    options = [b"-arch=" + arch, b"-std=c++17", b"-lineinfo", *more]
     options += [b"-I" + i.encode() for i in INCLUDE]
     code = nvrtc.nvrtcCompileProgram(program, len(options),
                                      (ctypes.c_char_p * len(options))(
@@ -136,13 +137,17 @@ def compile_ptx(source, name):
         log = ctypes.create_string_buffer(n.value)
         nvrtc.nvrtcGetProgramLog(program, log)
         raise RuntimeError(log.value.decode()[:3000])
-    lowered = ctypes.c_char_p()
-    check(nvrtc.nvrtcGetLoweredName(program, name.encode(),
-                                    ctypes.byref(lowered)), "lowered name")
+    entries = []
+    for name in names:
+        lowered = ctypes.c_char_p()
+        check(nvrtc.nvrtcGetLoweredName(program, name.encode(),
+                                        ctypes.byref(lowered)),
+              "lowered name")
+        entries.append(lowered.value)
     nvrtc.nvrtcGetPTXSize(program, ctypes.byref(n))
     ptx = ctypes.create_string_buffer(n.value)
     nvrtc.nvrtcGetPTX(program, ptx)
-    return ptx.value, lowered.value
+    return ptx.value, entries if len(entries) > 1 else entries[0]
 
 
 class Device:
