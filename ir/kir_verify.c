@@ -207,7 +207,8 @@ static void check_transpose(kir_verifier_t *v, const kir_stmt_t *s) {
     kir_fail(v, v->loc, "transpose of %s in a lane loop or beside warp loops",
              b->name);
   } else if (b->space != KIR_REGISTER || b->rank != 2 ||
-             (b->dtype != TDSL_DTYPE_F32 && b->dtype != TDSL_DTYPE_F64) ||
+             (b->dtype != TDSL_DTYPE_F32 && b->dtype != TDSL_DTYPE_F64 &&
+              b->dtype != TDSL_DTYPE_F16) ||
              !ix_is_const(b->dims[0], &rows) ||
              !ix_is_const(b->dims[1], &lanes) || rows != lanes || rows < 2 ||
              rows > 16 || !kir_is_power_of_two(rows)) {

@@ -295,6 +295,14 @@ static LLVMValueRef register_load(cgl_t *g, const kir_expr_t *e) {
   return cgl_decode(g, b->dtype, bits);
 }
 
+/* The bits of a value of `dtype` that has been widened only, as where a row
+ * is brought to be turned before it is; a NaN keeps its own.  Or NULL. */
+static LLVMValueRef as_it_was(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef v) {
+  if (dtype != TDSL_DTYPE_F16 || LLVMIsAFPExtInst(v) == NULL) return NULL;
+  LLVMValueRef half = LLVMGetOperand(v, 0);
+  return LLVMBuildBitCast(g->builder, half, cgl_like(g->i16, half), "");
+}
+
 /* Masked lanes keep what they had; a single element is inserted. */
 static void register_store(cgl_t *g, const kir_stmt_t *s) {
   const kir_buffer_t *b = s->buffer;
@@ -304,7 +312,8 @@ static void register_store(cgl_t *g, const kir_stmt_t *s) {
   if (whole) v = cgl_widen(g, v);
   TD_CHECK(g->task, whole || !cgl_is_vector(v),
            "vector stored to one register of %s", b->name);
-  LLVMValueRef bits = cgl_encode(g, b->dtype, v, s->value->type);
+  LLVMValueRef bits = as_it_was(g, b->dtype, v);
+  if (bits == NULL) bits = cgl_encode(g, b->dtype, v, s->value->type);
   if (whole && g->mask != NULL) {
     LLVMValueRef old =
         LLVMBuildLoad2(g->builder, row_type(g, b), address, "");

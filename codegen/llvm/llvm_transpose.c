@@ -3,8 +3,11 @@
  * Rows are pieces of 128 bits, inside of which interleaving is one cheap
  * instruction everywhere, and whole pieces are moved by another one.  First
  * every group of as many rows as a piece has elements is turned piece by
- * piece, then the pieces of all groups.  16 rows of 16 f32: 64 shuffles. */
+ * piece, then the pieces of all groups.  16 rows of 16 f32: 64 shuffles, and
+ * as many of half the width if they are f16. */
 #include "codegen/llvm/llvm_impl.h"
+
+#include "runtime/base/num.h"
 
 enum { MOST = 16 };
 
@@ -44,7 +47,7 @@ void cgl_transpose(cgl_t *g, const kir_buffer_t *b) {
   TD_CHECK(g->task, ix_is_const(b->dims[0], &size) && size <= MOST,
            "transpose of %s", b->name);
   uint32_t n = (uint32_t)size;
-  uint32_t piece = b->dtype == TDSL_DTYPE_F64 ? 2 : 4;
+  uint32_t piece = 16 / (uint32_t)td_dtype_bytes(b->dtype);
   if (piece > n) piece = n;
   for (uint32_t i = 0; i < n; i++) row[i] = cgl_get_row(g, b, i);
   for (uint32_t done = 1; done < piece; done *= 2) {

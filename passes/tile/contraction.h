@@ -152,11 +152,16 @@ void contraction_finish(product_t *p, kir_block_t *block, kir_expr_t *sum,
 /* ---- contraction_pack.c ---- */
 /* Elements of b for lanes along its depth: as many as a register has. */
 int64_t contraction_turn_lanes(const product_t *p);
+/* The type of squares that are turned: f16 that is only widened is turned
+ * before, by shuffles of half the width. */
+tdsl_dtype_t contraction_turn_type(const product_t *p);
 /* b's depth lies along memory and its columns do not. */
 bool contraction_turns(product_t *p);
-/* turned[l, j] = b at depth kb + k + l, column nb + column + j; zeros where
- * the depth ends at kh (NULL: it does not), any element past the columns. */
-void contraction_turn(product_t *p, kir_block_t *block, kir_buffer_t *turned,
+/* turned[i][l, j] = b at depth kb + k + i * lanes + l, column nb + column + j,
+ * row by row for all `count` of them; zeros where the depth ends at kh (NULL:
+ * it does not), any element past the columns. */
+void contraction_turn(product_t *p, kir_block_t *block,
+                      kir_buffer_t *const *turned, uint32_t count,
                       kir_expr_t *column, kir_expr_t *k, kir_expr_t *kh);
 void contraction_pack_b(product_t *p, kir_block_t *block);
 /* a at row i of the rows at work, depth k of the block. */

@@ -80,12 +80,29 @@ int64_t contraction_turn_lanes(const product_t *p) {
   return p->type == TDSL_DTYPE_F64 ? lanes / 2 : lanes;
 }
 
+tdsl_dtype_t contraction_turn_type(const product_t *p) {
+  const tir_expr_t *b = p->b;
+  if (b->op == TIR_X_CAST) b = b->args[0];
+  bool is_half = b->op == TIR_X_LOAD && b->u.value->dtype == TDSL_DTYPE_F16 &&
+                 p->type == TDSL_DTYPE_F32 && p->t->target->has_f16c &&
+                 p->t->target->warp == 0;
+  return is_half ? TDSL_DTYPE_F16 : p->type;
+}
+
 bool contraction_turns(product_t *p) {
   return contraction_runs_along(p, p->b, &p->k) &&
          !contraction_runs_along(p, p->b, &p->n);
 }
 
-void contraction_turn(product_t *p, kir_block_t *block, kir_buffer_t *turned,
+static void turn(tile_t *t, kir_block_t *block, kir_buffer_t *square) {
+  kir_stmt_t *s = TD_NEW(t->arena, kir_stmt_t);
+  s->kind = KIR_TRANSPOSE;
+  s->buffer = square;
+  tile_push(t, block, s);
+}
+
+void contraction_turn(product_t *p, kir_block_t *block,
+                      kir_buffer_t *const *turned, uint32_t count,
                       kir_expr_t *column, kir_expr_t *k, kir_expr_t *kh) {
   tile_t *t = p->t;
   int64_t size = contraction_turn_lanes(p);
@@ -100,20 +117,20 @@ void contraction_turn(product_t *p, kir_block_t *block, kir_buffer_t *turned,
     kir_expr_t *last = kir_add(t->arena, p->nh, tile_int(t, -1));
     n = contraction_name(p, rows, "n", tile_min(t, n, last));
   }
-  kir_block_t *lanes = tile_lanes_of(t, rows, size, &l);
-  kir_expr_t *depth = kir_add(t->arena, k, l);
-  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, n));
-  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, depth));
-  kir_expr_t *v = tile_expr(t, p->b);
-  if (kh != NULL) {
-    kir_expr_t *arms[3] = {tile_less(t, depth, kh), v, contraction_zero(p)};
-    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3, arms);
+  for (uint32_t i = 0; i < count; i++) {
+    kir_block_t *lanes = tile_lanes_of(t, rows, size, &l);
+    kir_expr_t *depth =
+        kir_add(t->arena, kir_add(t->arena, k, tile_int(t, i * size)), l);
+    tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, n));
+    tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, depth));
+    kir_expr_t *v = tile_expr(t, p->b);
+    if (kh != NULL) {
+      kir_expr_t *arms[3] = {tile_less(t, depth, kh), v, contraction_zero(p)};
+      v = kir_op(t->arena, KIR_X_SELECT, p->type, 3, arms);
+    }
+    tile_store(t, lanes, turned[i], 2, (kir_expr_t *[]){r, l}, v);
   }
-  tile_store(t, lanes, turned, 2, (kir_expr_t *[]){r, l}, v);
-  kir_stmt_t *turn = TD_NEW(t->arena, kir_stmt_t);
-  turn->kind = KIR_TRANSPOSE;
-  turn->buffer = turned;
-  tile_push(t, block, turn);
+  for (uint32_t i = 0; i < count; i++) turn(t, block, turned[i]);
 }
 
 static void pack_square(product_t *p, kir_block_t *block,
@@ -122,7 +139,7 @@ static void pack_square(product_t *p, kir_block_t *block,
   tile_t *t = p->t;
   int64_t size = contraction_turn_lanes(p);
   kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
-  contraction_turn(p, block, turned, kir_add(t->arena, base, c), k, kh);
+  contraction_turn(p, block, &turned, 1, kir_add(t->arena, base, c), k, kh);
   kir_expr_t *r, *j;
   kir_block_t *rows = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
                                 tile_int(t, 0), tile_int(t, size), 1, &r);

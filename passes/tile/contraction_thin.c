@@ -11,7 +11,7 @@
 typedef struct thin {
   product_t *p;
   int64_t rows, size;
-  kir_buffer_t *acc, *turned;
+  kir_buffer_t *acc, *turned[2]; /* squares of one line; the second: NULL */
 } thin_t;
 
 static kir_block_t *each_row(thin_t *s, kir_block_t *block, kir_expr_t **r,
@@ -24,12 +24,11 @@ static kir_block_t *each_row(thin_t *s, kir_block_t *block, kir_expr_t **r,
 
 /* A square of weights for all rows: depths k .. k + count - 1, those below
  * kh if there is one. */
-static void use_square(thin_t *s, kir_block_t *block, kir_expr_t *column,
+static void add_square(thin_t *s, kir_block_t *block, kir_buffer_t *turned,
                        kir_expr_t *k, int64_t count, kir_expr_t *kh) {
   product_t *p = s->p;
   tile_t *t = p->t;
   kir_expr_t *c, *i, *j;
-  contraction_turn(p, block, s->turned, column, k, kh);
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_UNROLL, "c",
                                  tile_int(t, 0), tile_int(t, count), 1, &c);
   kir_expr_t *at = kir_add(t->arena, k, c);
@@ -42,9 +41,26 @@ static void use_square(thin_t *s, kir_block_t *block, kir_expr_t *column,
   kir_expr_t *sum = kir_load(t->arena, s->acc, 2, (kir_expr_t *[]){i, j});
   kir_expr_t *factors[3] = {
       tile_expr(t, p->a),
-      kir_load(t->arena, s->turned, 2, (kir_expr_t *[]){c, j}), sum};
+      kir_load(t->arena, turned, 2, (kir_expr_t *[]){c, j}), sum};
   tile_store(t, lanes, s->acc, 2, (kir_expr_t *[]){i, j},
              kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
+}
+
+static void use_square(thin_t *s, kir_block_t *block, kir_expr_t *column,
+                       kir_expr_t *k, int64_t count, kir_expr_t *kh) {
+  contraction_turn(s->p, block, s->turned, 1, column, k, kh);
+  add_square(s, block, s->turned[0], k, count, kh);
+}
+
+/* Both squares of a line of memory: rows a power of two apart share one place
+ * of a cache, from which a line is gone when a second square wants it. */
+static void use_pair(thin_t *s, kir_block_t *block, kir_expr_t *column,
+                     kir_expr_t *k) {
+  tile_t *t = s->p->t;
+  contraction_turn(s->p, block, s->turned, 2, column, k, NULL);
+  add_square(s, block, s->turned[0], k, s->size, NULL);
+  add_square(s, block, s->turned[1],
+             kir_add(t->arena, k, tile_int(t, s->size)), s->size, NULL);
 }
 
 static void all_depths(thin_t *s, kir_block_t *block, kir_expr_t *column) {
@@ -59,9 +75,13 @@ static void all_depths(thin_t *s, kir_block_t *block, kir_expr_t *column) {
                           tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, depth,
                                    tile_int(t, s->size)));
   if (!is_known) whole = contraction_name(p, block, "whole", whole);
-  kir_block_t *squares = tile_loop(t, block, KIR_LOOP_SERIAL, "k",
-                                   tile_int(t, 0), whole, s->size, &k);
-  use_square(s, squares, column, k, s->size, NULL);
+  bool is_paired = s->turned[1] != NULL && is_known &&
+                   known / s->size % 2 == 0;
+  kir_block_t *squares =
+      tile_loop(t, block, KIR_LOOP_SERIAL, "k", tile_int(t, 0), whole,
+                is_paired ? 2 * s->size : s->size, &k);
+  if (is_paired) use_pair(s, squares, column, k);
+  else use_square(s, squares, column, k, s->size, NULL);
   if (is_known && known % s->size == 0) return;
   if (is_known) {
     use_square(s, block, column, whole, known % s->size,
@@ -114,8 +134,11 @@ static void build_lead(thin_t *s, kir_block_t *block, uint32_t lead) {
     contraction_select(p, k);
     s->acc = tile_alloc(t, columns, "acc", p->type, KIR_REGISTER, 2,
                         acc_dims);
-    s->turned =
-        tile_alloc(t, columns, "turned", p->type, KIR_REGISTER, 2, square);
+    tdsl_dtype_t type = contraction_turn_type(p);
+    for (int q = 0; q < (type == TDSL_DTYPE_F16 ? 2 : 1); q++) {
+      s->turned[q] = tile_alloc(t, columns, "turned", type, KIR_REGISTER, 2,
+                                square);
+    }
     p->sides[k].acc = s->acc;
     kir_block_t *lanes = each_row(s, columns, &i, &j);
     tile_store(t, lanes, s->acc, 2, (kir_expr_t *[]){i, j},

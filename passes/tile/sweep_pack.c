@@ -34,7 +34,8 @@ static kir_buffer_t *turned_square(sweep_t *s, packed_t *pk,
   const ix_poly_t *dims[2] = {ix_const(t->module->pool, n),
                               ix_const(t->module->pool, n)};
   kir_buffer_t *square =
-      tile_alloc(t, block, "square", p->type, KIR_REGISTER, 2, dims);
+      tile_alloc(t, block, "square", contraction_turn_type(p), KIR_REGISTER, 2,
+                 dims);
   kir_block_t *body = tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
                                 tile_int(t, n), 1, &r);
   body = tile_lanes_of(t, body, n, &l);

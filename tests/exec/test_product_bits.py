@@ -17,6 +17,7 @@ SHAPES = [(37, 70, 41, "f32", True), (5, 33, 530, "f32", True),
           (130, 129, 37, "i8", True), (9, 18, 23, "f64", True),
           (190, 45, 260, "f32", False), (15, 31, 19, "f16", False),
           (3, 200, 77, "f64", False), (500, 17, 5, "f32", True),
+          (5, 40, 64, "f16", True), (3, 33, 48, "f16", True),
           (40, 20, "J", "f32", True)] # J: known only at run time
 PARTS = (1, 2, 6, 13)  # rows of products that are made again by themselves
 
