@@ -75,6 +75,18 @@ static const char *fault_of_place(const run_t *run, const tir_node_t *node,
              : NULL;
 }
 
+/* A maximum, or a sum that names what it was and is not moved. */
+static const char *fault_of_gauge(const tir_node_t *node, uint32_t rows) {
+  bool is_order =
+      node->reduce == TIR_REDUCE_MAX || node->reduce == TIR_REDUCE_MIN;
+  bool is_sum = node->reduce == TIR_REDUCE_SUM && node->was != NULL &&
+                node->transport == NULL;
+  bool is_whole = node->plan == TIR_PLAN_SERIAL && parallel(node) == rows;
+  return (is_order || is_sum) && !is_whole
+             ? "what a cascade is relative to is one number for each row"
+             : NULL;
+}
+
 static bool is_tile_of(const run_t *run, const tir_value_t *v) {
   for (size_t i = 0; i < run->count; i++) {
     const tir_node_t *node = run->nodes[i];
@@ -149,6 +161,7 @@ static const char *fault_of(const run_t *run, const tir_node_t **at) {
       fault = fault_of_top(run, node, rows, axis);
     } else if (fault == NULL && is_state(node)) {
       fault = fault_of_place(run, node, rows);
+      if (fault == NULL) fault = fault_of_gauge(node, rows);
     }
     if (fault != NULL) return fault;
     if (node->kind == TIR_TOPK) continue;

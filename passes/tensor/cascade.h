@@ -59,7 +59,7 @@ typedef struct cascade_component {
 
 typedef enum cascade_gauge_kind {
   CASCADE_NONE, CASCADE_PIVOT, CASCADE_RUNNING, CASCADE_SCALE,
-  CASCADE_CONSTANT,
+  CASCADE_CONSTANT, CASCADE_MEAN,
 } cascade_gauge_kind_t;
 
 /* A topk along the axis (cascade_top.c). */
@@ -152,6 +152,9 @@ tir_expr_t *cascade_state_load(cascade_region_t *r,
                                const cascade_component_t *c,
                                const tir_value_t *v);
 void cascade_need_was(cascade_region_t *r, cascade_component_t *c);
+bool cascade_same_live(cascade_region_t *r, tir_expr_t *a, tir_expr_t *b);
+/* The number of elements so far, which a sweep knows without a state. */
+bool cascade_is_count(cascade_region_t *r, const cascade_component_t *c);
 
 /* ---- cascade_gauge.c: after the bodies are in normal form ---- */
 

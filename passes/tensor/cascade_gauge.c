@@ -3,9 +3,13 @@
  * 1. An exponent that varies along the axis: its maximum, a member's if there
  *    is one over the same expression, else a new component.
  * 2. x^k / max|x|^k, k >= 2: the maximum.
- * 3. What is differenced and squared: a pivot, the mean of the live elements
- *    in a first box. It is known before the sweep, so nothing is transported,
- *    and rounding is amplified by at most 1 + N / (elements of the box). */
+ * 3. Moments of one leaf, a number a row: the running mean. A sum of what is
+ *    relative to it is 0, so that it, the second moment and the number of
+ *    elements say all.
+ * 4. What else is differenced and squared: a pivot, the mean of the live
+ *    elements in a first box. It is known before the sweep, so nothing is
+ *    transported, and rounding is amplified by at most
+ *    1 + N / (elements of the box). */
 #include <math.h>
 
 #include "passes/tensor/cascade.h"
@@ -201,6 +205,73 @@ static tir_expr_t *add_pivot(cascade_region_t *r, const cascade_member_t *m,
   return cascade_state_load(r, &shape, mean->outs[0]);
 }
 
+/* ---- a running mean ------------------------------------------------------ */
+
+static bool mentions_leaf(const cascade_member_t *m,
+                          const cascade_atom_t *leaf) {
+  for (uint32_t i = 0; m->plain != NULL && i < m->plain->count; i++) {
+    const cascade_term_t *t = &m->plain->terms[i];
+    for (uint32_t k = 0; k < t->count; k++) {
+      if (t->factors[k].atom == leaf) return true;
+    }
+  }
+  return false;
+}
+
+/* Whether all members that have the leaf are plain moments of it over the
+ * same elements, one number a row. */
+static bool has_plain_moments(cascade_region_t *r, const cascade_member_t *m,
+                              const cascade_atom_t *leaf) {
+  for (uint32_t i = 0; i < r->member_count; i++) {
+    const cascade_member_t *o = &r->members[i];
+    if (!mentions_leaf(o, leaf)) continue;
+    if (o->parallel != r->row_count || o->body->type != m->body->type ||
+        !cascade_same_live(r, o->live, m->live)) {
+      return false;
+    }
+    for (uint32_t k = 0; k < o->plain->count; k++) {
+      const cascade_term_t *t = &o->plain->terms[k];
+      for (uint32_t f = 0; f < t->count; f++) {
+        bool is_along = (t->factors[f].atom->mentions & CASCADE_U) != 0;
+        if (is_along && t->factors[f].atom != leaf) return false;
+      }
+    }
+  }
+  return true;
+}
+
+/* sum / max(count, 1), of what they are or of what they were. */
+static tir_expr_t *mean_of(cascade_region_t *r, const cascade_component_t *sum,
+                           const cascade_component_t *count, bool was) {
+  td_arena_t *arena = r->module->arena;
+  tir_expr_t *args[2] = {
+      cascade_state_load(r, count, was ? count->was : count->value),
+      tir_const_f(arena, sum->type, 1)};
+  args[1] = tir_op(arena, TIR_X_MAX, sum->type, 2, args);
+  args[0] = cascade_state_load(r, sum, was ? sum->was : sum->value);
+  return tir_op(arena, TIR_X_DIV, sum->type, 2, args);
+}
+
+/* False: there are too many components. */
+static bool add_mean(cascade_region_t *r, const cascade_member_t *m,
+                     const cascade_atom_t *leaf) {
+  cascade_norm_t *n = &r->norm;
+  cascade_component_t *made[2];
+  for (int k = 0; k < 2; k++) {
+    made[k] = cascade_new_component(
+        r, m, TIR_REDUCE_SUM,
+        k == 0 ? cascade_of_atom(n, leaf, 1) : cascade_number(n, 1), NULL);
+    if (made[k] == NULL) return false;
+    made[k]->is_gauge = true;
+    cascade_name_component(r, made[k], m, k == 0 ? "sum" : "count");
+    cascade_need_was(r, made[k]);
+  }
+  (void)cascade_add_mean(n, leaf->expr, mean_of(r, made[0], made[1], false),
+                         mean_of(r, made[0], made[1], true));
+  if (r->kind == CASCADE_NONE) r->kind = CASCADE_MEAN;
+  return true;
+}
+
 /* Leaves that are differenced, in a member where they come squared. */
 bool cascade_add_pivots(cascade_region_t *r, cascade_member_t *m) {
   cascade_norm_t *n = &r->norm;
@@ -225,6 +296,10 @@ bool cascade_add_pivots(cascade_region_t *r, cascade_member_t *m) {
     if (a->kind != CASCADE_LEAF || a->mentions != CASCADE_U) continue;
     if (a->gauge != NULL || a->expr->op != TIR_X_LOAD) continue;
     if (gauge_of(r, a->expr) != NULL || !is_differenced(r, m, a)) continue;
+    if (has_plain_moments(r, m, a)) {
+      if (add_mean(r, m, a)) continue;
+      return cascade_refuse(r, m, CASCADE_TERMS, m->body);
+    }
     if (r->pivot_count + 3 > CASCADE_MAX_COMPONENTS) {
       return cascade_refuse(r, m, CASCADE_TERMS, m->body);
     }

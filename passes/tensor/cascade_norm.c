@@ -349,10 +349,10 @@ static tir_expr_t *unless(cascade_norm_t *n, tir_expr_t *v, double hole,
 
 /* The one guard of empty and masked rows (docs/cascades.md): a gauge that has
  * seen nothing is read as neutral, in lifts and in steps. */
-cascade_gauge_t *cascade_add_gauge(cascade_norm_t *n,
-                                   cascade_relation_t relation,
-                                   tir_expr_t *leaf, tir_expr_t *present,
-                                   tir_expr_t *before) {
+static cascade_gauge_t *add_gauge(cascade_norm_t *n,
+                                  cascade_relation_t relation,
+                                  tir_expr_t *leaf, tir_expr_t *present,
+                                  tir_expr_t *before, bool is_mean) {
   double inf = (double)INFINITY;
   cascade_gauge_t *g = TD_NEW(n->arena, cascade_gauge_t);
   tdsl_dtype_t type = leaf->type;
@@ -364,7 +364,11 @@ cascade_gauge_t *cascade_add_gauge(cascade_norm_t *n,
   g->present = tir_intern(&n->interner, present);
   g->before = before;
   g->is_everywhere = true;
-  if (relation == CASCADE_MINUS) {
+  g->is_mean = is_mean;
+  if (is_mean) { /* 0 where nothing has been seen */
+    seen = op2(n, TIR_X_SUB, type, leaf, present);
+    step = op2(n, TIR_X_SUB, type, before, present);
+  } else if (relation == CASCADE_MINUS) {
     seen = before == NULL ? present
                           : unless(n, present, -inf, zero, present);
     seen = op2(n, TIR_X_SUB, type, leaf, seen);
@@ -388,6 +392,18 @@ cascade_gauge_t *cascade_add_gauge(cascade_norm_t *n,
   if (step != NULL) g->step = cascade_leaf(n, step, CASCADE_X);
   td_vec_push(n->arena, &n->gauges, g);
   return g;
+}
+
+cascade_gauge_t *cascade_add_gauge(cascade_norm_t *n,
+                                   cascade_relation_t relation,
+                                   tir_expr_t *leaf, tir_expr_t *present,
+                                   tir_expr_t *before) {
+  return add_gauge(n, relation, leaf, present, before, false);
+}
+
+cascade_gauge_t *cascade_add_mean(cascade_norm_t *n, tir_expr_t *leaf,
+                                  tir_expr_t *present, tir_expr_t *before) {
+  return add_gauge(n, CASCADE_MINUS, leaf, present, before, true);
 }
 
 /* One factor after all gauges have moved: y becomes y + step or y * step. */

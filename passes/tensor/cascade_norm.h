@@ -94,6 +94,7 @@ struct cascade_gauge {
   /* Applied to the leaf wherever it stands; else in exponents only. Set by
    * the caller before each cascade_normalize. */
   bool is_everywhere;
+  bool is_mean; /* of the same elements: a sum of the relative leaf is 0 */
   /* the leaf seen from the gauge; the gauge, of class X; how far it moved:
    * before - present, or before / present */
   const cascade_atom_t *relative, *value, *step;
@@ -134,6 +135,10 @@ const cascade_sum_t *cascade_normalize(cascade_norm_t *, tir_expr_t *e,
 cascade_gauge_t *cascade_add_gauge(cascade_norm_t *, cascade_relation_t,
                                    tir_expr_t *leaf, tir_expr_t *present,
                                    tir_expr_t *before);
+
+/* The gauge is the mean of the elements so far, 0 of none. */
+cascade_gauge_t *cascade_add_mean(cascade_norm_t *, tir_expr_t *leaf,
+                                  tir_expr_t *present, tir_expr_t *before);
 
 /* ---- arithmetic: NULL when there are too many terms ---- */
 

@@ -82,7 +82,7 @@ static const char *state_size(cascade_region_t *r) {
   for (uint32_t i = 0; i < r->component_count; i++) {
     const cascade_component_t *c = r->components[i];
     bool is_weights = is_of_weights(r, &reads, c);
-    if (c->stands_for != NULL) continue;
+    if (c->stands_for != NULL || cascade_is_count(r, c)) continue;
     if (c->extra_count == 0 && !is_weights) {
       scalars++;
       continue;
@@ -108,7 +108,7 @@ void cascade_remark_done(cascade_region_t *r, bool is_streamed) {
   static const char *const kinds[] = {
       [CASCADE_NONE] = "none", [CASCADE_PIVOT] = "pivot",
       [CASCADE_RUNNING] = "running", [CASCADE_SCALE] = "scale",
-      [CASCADE_CONSTANT] = "constant"};
+      [CASCADE_CONSTANT] = "constant", [CASCADE_MEAN] = "running"};
   const char *names = "";
   for (uint32_t i = 0; i < r->member_count; i++) {
     names = td_arena_printf(r->scratch, "%s%s%s", names, i == 0 ? "" : ", ",

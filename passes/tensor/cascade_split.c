@@ -212,9 +212,23 @@ void cascade_name_component(cascade_region_t *r, cascade_component_t *c,
                          CASCADE_X);
 }
 
-static bool same_live(cascade_region_t *r, tir_expr_t *a, tir_expr_t *b) {
+bool cascade_same_live(cascade_region_t *r, tir_expr_t *a, tir_expr_t *b) {
   if (a == NULL || b == NULL) return a == b;
   return tir_intern(&r->norm.interner, a) == tir_intern(&r->norm.interner, b);
+}
+
+bool cascade_is_count(cascade_region_t *r, const cascade_component_t *c) {
+  return c->reduce == TIR_REDUCE_SUM && c->live == NULL && c->sum != NULL &&
+         c->sum == cascade_number(&r->norm, 1);
+}
+
+/* The sum of what is relative to the mean of the same elements. */
+static bool is_nothing(cascade_norm_t *n, const cascade_sum_t *sum) {
+  for (size_t i = 0; i < n->gauges.length; i++) {
+    const cascade_gauge_t *g = n->gauges.data[i];
+    if (g->is_mean && sum == cascade_of_atom(n, g->relative, 1)) return true;
+  }
+  return false;
 }
 
 /* Whether every term is a weight of this exponent and nothing else along the
@@ -247,7 +261,8 @@ static cascade_component_t *sum_component(cascade_region_t *r,
   for (uint32_t i = 0; i < r->component_count; i++) {
     cascade_component_t *c = r->components[i];
     if (c->reduce == TIR_REDUCE_SUM && c->sum == sum &&
-        c->type == m->node->body->type && same_live(r, c->live, m->live)) {
+        c->type == m->node->body->type &&
+        cascade_same_live(r, c->live, m->live)) {
       return c;
     }
   }
@@ -355,7 +370,7 @@ static bool add_partner(cascade_region_t *r, cascade_component_t *c) {
   for (uint32_t i = 0; i < r->component_count && partner == NULL; i++) {
     cascade_component_t *other = r->components[i];
     if (other->reduce == want && other->extra_count == c->extra_count &&
-        same_live(r, other->live, c->live) &&
+        cascade_same_live(r, other->live, c->live) &&
         tir_intern(&r->norm.interner, other->body) == body) {
       partner = other;
     }
@@ -387,6 +402,7 @@ static const cascade_sum_t *component_value(cascade_region_t *r,
   *out_lead = along->terms[0].coefficient;
   const cascade_sum_t *unit =
       cascade_add(n, cascade_of_terms(n, 0, NULL), 1 / *out_lead, along);
+  if (is_nothing(n, unit)) return cascade_of_terms(n, 0, NULL);
   if (unit == cascade_number(n, 1) && m->live == NULL) {
     const ix_poly_t *count = ix_const(r->module->pool, 1);
     for (uint32_t i = 0; i < r->axis_count; i++) {
@@ -443,7 +459,9 @@ static void set_gauges(cascade_region_t *r, const cascade_member_t *m) {
   for (size_t i = 0; i < r->norm.gauges.length; i++) {
     cascade_gauge_t *g = r->norm.gauges.data[i];
     g->is_everywhere = true;
-    if (g->before == NULL || g->relation != CASCADE_MINUS) continue;
+    if (g->before == NULL || g->relation != CASCADE_MINUS || g->is_mean) {
+      continue;
+    }
     for (uint32_t k = 0; k < m->plain->count; k++) {
       const cascade_term_t *t = &m->plain->terms[k];
       bool has_leaf = false, has_exponent = false;
@@ -507,6 +525,7 @@ static bool add_transport(cascade_region_t *r, cascade_component_t *c) {
     double lead = g->sums[i]->terms[0].coefficient;
     const cascade_sum_t *unit =
         cascade_add(n, cascade_of_terms(n, 0, NULL), 1 / lead, g->sums[i]);
+    if (is_nothing(n, unit)) continue;
     cascade_component_t *from = sum_component(r, &m, unit);
     if (from == NULL) return false;
     cascade_need_was(r, from);

@@ -138,6 +138,18 @@ static void order_product(tir_expr_t *e, const weights_t *w, td_arena_t *a) {
   }
 }
 
+/* Whether what a transport adds is of all elements, and not of a lane's. */
+static bool adds_elements(cascade_region_t *r, const cascade_component_t *c) {
+  for (uint32_t i = 0; c->transport != NULL && i < r->component_count; i++) {
+    const cascade_component_t *g = r->components[i];
+    if (g->is_gauge && g->reduce == TIR_REDUCE_SUM &&
+        tir_mentions_value(r->scratch, c->transport, g->was)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static void build_component(cascade_region_t *r, weights_t *w,
                             cascade_component_t *c, uint32_t number) {
   td_arena_t *arena = r->module->arena;
@@ -169,7 +181,9 @@ static void build_component(cascade_region_t *r, weights_t *w,
   c->value->def = node;
   tir_assign_plan(r->scratch, node);
   /* with lanes over an output index the terms go left to right */
-  if (c->reduce == TIR_REDUCE_SUM && c->extra_count > 0) {
+  if (c->reduce == TIR_REDUCE_SUM && (c->is_gauge || adds_elements(r, c))) {
+    node->plan = TIR_PLAN_SERIAL; /* wanted whole after each part */
+  } else if (c->reduce == TIR_REDUCE_SUM && c->extra_count > 0) {
     node->plan = cascade_is_laned(r, c) ? TIR_PLAN_LANES : TIR_PLAN_SERIAL;
   }
   c->node = node;

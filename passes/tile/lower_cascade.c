@@ -78,7 +78,7 @@ void tile_sweep_moves(sweep_t *s, kir_block_t *block) {
 void tile_sweep_one_row(sweep_t *s, kir_block_t *block) {
   tile_t *t = s->t;
   for (uint32_t k = 0; k < t->node_count; k++) {
-    if (t->nodes[k]->is_tile || sweep_is_maximum(t->nodes[k])) {
+    if (t->nodes[k]->is_tile || sweep_is_gauge(t->nodes[k])) {
       tile_sweep_before(s, k, block);
     }
   }
@@ -186,7 +186,7 @@ void tile_sweep_alloc(sweep_t *s, kir_block_t *block) {
     const tir_value_t *v = n->outs[0];
     const ix_poly_t *dims[2 * IX_MAX_RANK];
     uint32_t par = tile_sweep_parallel(n), rank = 0;
-    if (sweep_is_top(n)) continue;
+    if (sweep_is_top(n) || s->is_count[k]) continue;
     if (sweep_is_state(n)) {
       dims[rank++] = rows;
       for (uint32_t i = s->rows; i < par; i++) {
@@ -270,6 +270,14 @@ void tile_sweep_open(sweep_t *s) {
   s->factors = TD_NEW_ARRAY(t->arena, kir_buffer_t *, t->node_count);
   s->in_place = TD_NEW_ARRAY(t->arena, bool, t->node_count);
   s->places = TD_NEW_ARRAY(t->arena, uint32_t *, t->node_count);
+  s->is_count = TD_NEW_ARRAY(t->arena, bool, t->node_count);
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_node_t *n = t->nodes[k];
+    s->is_count[k] = sweep_is_gauge(n) && n->reduce == TIR_REDUCE_SUM &&
+                     n->guard == NULL && n->body->op == TIR_X_CONST &&
+                     n->body->u.f64 == 1 && !n->is_merge &&
+                     tile_sweep_parallel(n) == s->rows;
+  }
   tile_sweep_place_rows(s);
   tile_sweep_open_orders(s);
 }
@@ -302,10 +310,12 @@ static void sweep_splits(sweep_t *s, kir_block_t *block, kir_expr_t *lo,
     if (sweep_is_state(t->nodes[k])) tile_sweep_init(s, k, body);
   }
   tile_sweep_init_tops(s, false, body);
+  s->origin = at;
   lo = tile_let(t, block, "from",
                 tile_op2(t, KIR_X_MAX, TDSL_DTYPE_I64, lo, at));
   hi = tile_let(t, block, "to",
                 tile_min(t, hi, kir_add(t->arena, at, size)));
+  s->split_end = hi;
   if (s->block != NULL) {
     s->values[s->blocked] = s->from;
     tile_sweep_set_rows(s);
@@ -388,6 +398,7 @@ void tile_lower_cascade(tile_t *t) {
     s.block = row;
   }
   kir_expr_t *lo = tile_int(t, 0), *hi = tile_dim(t, axis);
+  s.origin = lo;
   tile_sweep_find_masks(&s);
   tile_sweep_leave_in_place(&s);
   if (s.masks.count > 0) {
@@ -401,6 +412,13 @@ void tile_lower_cascade(tile_t *t) {
     tile_sweep_use_totals(&s);
   } else {
     sweep_tiles(&s, block, lo, hi);
+  }
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_node_t *n = t->nodes[k];
+    if (!s.is_count[k]) continue;
+    tile_set_element(t, n->outs[0],
+                     tile_sweep_span(t, n, tile_int(t, 0),
+                                     tile_dim(t, axis)));
   }
   tile_sweep_finish_all(&s, each_row(&s, block));
 }

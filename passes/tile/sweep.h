@@ -90,6 +90,8 @@ typedef struct sweep {
   kir_expr_t *group_end;  /* behind it no row of the group has an element */
   kir_expr_t *gr;         /* row within the group */
   bool is_full;           /* the tile has SWEEP_TILE elements, here */
+  kir_expr_t *origin;     /* where the axis or its split begins */
+  kir_expr_t *split_end;
   kir_expr_t *begin, *end; /* of the tile */
   kir_buffer_t **states;  /* by node; NULL: a tile or a finishing map */
   packed_t *packed;       /* by node */
@@ -106,6 +108,7 @@ typedef struct sweep {
   const ix_poly_t *spread;
   kir_expr_t *chunk;      /* where the block begins */
   uint32_t **places;      /* by node: where the rows are among its indices */
+  bool *is_count; /* by node: the number of elements, which is no state */
   uint32_t *partners;     /* by node, of a place: its maximum */
   sweep_top_t **tops;     /* by node; NULL: it is no topk */
   sweep_masks_t masks;
@@ -132,15 +135,19 @@ static inline bool sweep_is_laned(const tir_node_t *n) {
   return n->reduce == TIR_REDUCE_SUM && n->plan == TIR_PLAN_LANES;
 }
 
-static inline bool sweep_is_sum(const tir_node_t *n) {
-  return sweep_is_state(n) && n->reduce == TIR_REDUCE_SUM;
+/* A maximum, a minimum, or a sum that others are relative to: has no
+ * transport, and is wanted before any other state. */
+static inline bool sweep_is_gauge(const tir_node_t *n) {
+  if (!sweep_is_state(n) || sweep_is_position(n)) return false;
+  return n->reduce != TIR_REDUCE_SUM ||
+         (n->was != NULL && n->transport == NULL);
 }
 
-/* Or a minimum: what has no transport and is wanted before any other state. */
-static inline bool sweep_is_maximum(const tir_node_t *n) {
-  return sweep_is_state(n) && n->reduce != TIR_REDUCE_SUM &&
-         !sweep_is_position(n);
+static inline bool sweep_is_sum(const tir_node_t *n) {
+  return sweep_is_state(n) && n->reduce == TIR_REDUCE_SUM &&
+         !sweep_is_gauge(n);
 }
+
 
 /* ---- lower_cascade.c ---- */
 
@@ -198,6 +205,8 @@ uint32_t tile_sweep_subs(const sweep_t *s, kir_expr_t *const *extras,
 kir_buffer_t *tile_sweep_registers(tile_t *t, kir_block_t *block,
                                    tdsl_dtype_t type, int64_t lanes);
 /* The identity; as seen from maxima that moved; with the terms of the tile. */
+kir_expr_t *tile_sweep_span(tile_t *t, const tir_node_t *n, kir_expr_t *a,
+                            kir_expr_t *b);
 void tile_sweep_init(sweep_t *s, uint32_t k, kir_block_t *block);
 void tile_sweep_move(sweep_t *s, uint32_t k, kir_block_t *block);
 void tile_sweep_add(sweep_t *s, uint32_t k, kir_block_t *block);

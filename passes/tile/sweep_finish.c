@@ -191,6 +191,7 @@ void tile_sweep_finish(sweep_t *s, uint32_t k, kir_block_t *block) {
   const tir_node_t *n = t->nodes[k];
   kir_expr_t *subs[IX_MAX_RANK + 2];
   sweep_place_t p = {.s = s, .k = k, .fn = store_chunk};
+  if (s->is_count[k]) return;
   block = once(s, n->outs[0], block);
   if (sweep_is_position(n) || sweep_is_top(n)) {
     tile_sweep_finish_order(s, k, block);

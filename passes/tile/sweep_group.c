@@ -313,7 +313,7 @@ static void between(sweep_t *s, kir_block_t *block, bool is_masked) {
   block = rows_of_group(s, block, tile_int(t, s->group));
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (s->packed[k].in_groups) continue;
-    if (t->nodes[k]->is_tile || sweep_is_maximum(t->nodes[k])) {
+    if (t->nodes[k]->is_tile || sweep_is_gauge(t->nodes[k])) {
       tile_sweep_before(s, k, block);
     }
   }

@@ -27,7 +27,7 @@ void tile_sweep_alloc_totals(sweep_t *s, kir_block_t *block) {
     const ix_poly_t *dims[2 * IX_MAX_RANK];
     uint32_t rank = 0;
     s->plain[k] = n;
-    if (!sweep_is_state(n)) continue;
+    if (!sweep_is_state(n) || s->is_count[k]) continue;
     dims[rank++] = ix_const(t->module->pool, s->block_rows);
     for (uint32_t i = s->rows; i < tile_sweep_parallel(n); i++) {
       dims[rank++] = n->indices[i]->extent;
@@ -53,7 +53,7 @@ void tile_sweep_use_totals(sweep_t *s) {
   s->states = s->totals;
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_node_t *n = t->nodes[k];
-    if (!sweep_is_state(n)) continue;
+    if (!sweep_is_state(n) || s->is_count[k]) continue;
     tile_set_home(t, n->outs[0], s->totals[k], s->rows);
     tile_set_lead(t, n->outs[0], &s->r, NULL);
   }
@@ -122,7 +122,15 @@ void tile_sweep_merge(sweep_t *s, kir_block_t *block) {
   t->nodes = s->plain;
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_node_t *n = t->nodes[k];
-    if (!sweep_is_maximum(n)) continue;
+    if (!sweep_is_gauge(n)) continue;
+    if (s->is_count[k]) {
+      kir_expr_t *zero = tile_int(t, 0);
+      total[k] = tile_sweep_span(t, n, zero, s->origin);
+      part[k] = tile_sweep_span(t, n, s->origin, s->split_end);
+      tile_set_element(t, n->outs[0],
+                       tile_sweep_span(t, n, zero, s->split_end));
+      continue;
+    }
     total[k] = tile_let(t, block, "was",
                         kir_load(t->arena, s->totals[k], 1, &s->r));
     part[k] = tile_let(t, block, "part",
@@ -135,7 +143,7 @@ void tile_sweep_merge(sweep_t *s, kir_block_t *block) {
   tile_home_t **kept = TD_NEW_ARRAY(t->arena, tile_home_t *, t->node_count);
   for (uint32_t k = 0; k < t->node_count; k++) {
     kept[k] = td_map_get_u64(&t->homes, key_of(t->nodes[k]->outs[0]));
-    if (!sweep_is_maximum(t->nodes[k])) continue;
+    if (!sweep_is_gauge(t->nodes[k]) || s->is_count[k]) continue;
     tile_set_home(t, t->nodes[k]->outs[0], s->totals[k], s->rows);
     tile_set_lead(t, t->nodes[k]->outs[0], &s->r, NULL);
   }
@@ -147,7 +155,7 @@ void tile_sweep_merge(sweep_t *s, kir_block_t *block) {
     tile_sweep_places(&p, block);
   }
   for (uint32_t k = 0; k < t->node_count; k++) {
-    if (kept[k] == NULL || !sweep_is_maximum(t->nodes[k])) continue;
+    if (kept[k] == NULL || !sweep_is_gauge(t->nodes[k])) continue;
     td_map_put_u64(&t->homes, key_of(t->nodes[k]->outs[0]), kept[k]);
   }
   t->nodes = nodes;

@@ -45,7 +45,7 @@ static void note_partner(void *user, tir_expr_t *e) {
   const tile_t *t = p->s->t;
   for (uint32_t i = 0; e->op == TIR_X_LOAD && i < t->node_count; i++) {
     const tir_node_t *m = t->nodes[i];
-    if (sweep_is_maximum(m) && m->was == e->u.value) p->at = i;
+    if (sweep_is_gauge(m) && m->was == e->u.value) p->at = i;
   }
 }
 

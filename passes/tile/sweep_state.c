@@ -109,7 +109,7 @@ static void set_was(sweep_place_t *p, kir_expr_t *const *subs, uint32_t count) {
   tile_t *t = s->t;
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_node_t *n = t->nodes[k];
-    if (n->was == NULL || n->reduce != TIR_REDUCE_SUM) continue;
+    if (n->was == NULL || !sweep_is_sum(n)) continue;
     if (s->states[k]->rank != count) continue;
     tile_set_element(t, n->was, kir_load(t->arena, s->states[k], count, subs));
   }
@@ -392,7 +392,7 @@ kir_block_t *tile_sweep_if_moved(sweep_t *s, kir_block_t *block) {
     if (sweep_is_sum(n) && n->transport != NULL && !is_scaling(n)) {
       return block;
     }
-    if (!sweep_is_maximum(n) || n->was == NULL) continue;
+    if (!sweep_is_gauge(n) || n->was == NULL) continue;
     kir_expr_t *was =
         td_map_get_u64(&t->elements, (uint64_t)(uintptr_t)n->was);
     uint32_t count = tile_sweep_subs(s, NULL, 0, NULL, subs);
@@ -407,13 +407,32 @@ kir_block_t *tile_sweep_if_moved(sweep_t *s, kir_block_t *block) {
 }
 
 void tile_sweep_init(sweep_t *s, uint32_t k, kir_block_t *block) {
+  if (s->is_count[k]) return;
   sweep_place_t p = {.s = s, .k = k, .fn = init_chunk};
   tile_sweep_places(&p, block);
 }
 
+/* Elements a .. b - 1, as a number of the node's type. */
+kir_expr_t *tile_sweep_span(tile_t *t, const tir_node_t *n, kir_expr_t *a,
+                            kir_expr_t *b) {
+  kir_expr_t *count = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, b, a);
+  kir_expr_t *cast =
+      kir_op(t->arena, KIR_X_CAST, n->body->type, 1, &count);
+  cast->u.to = n->body->type;
+  return cast;
+}
+
 void tile_sweep_add(sweep_t *s, uint32_t k, kir_block_t *block) {
+  const tir_node_t *n = s->t->nodes[k];
+  if (s->is_count[k]) {
+    tile_set_element(s->t, n->was,
+                     tile_sweep_span(s->t, n, s->origin, s->begin));
+    tile_set_element(s->t, n->outs[0],
+                     tile_sweep_span(s->t, n, s->origin, s->end));
+    return;
+  }
   sweep_place_t p = {.s = s, .k = k, .fn = add_chunk};
-  if (s->t->nodes[k]->reduce == TIR_REDUCE_SUM) {
+  if (n->reduce == TIR_REDUCE_SUM) {
     if (!add_wide(&p, block)) tile_sweep_places(&p, block);
   } else {
     add_along(&p, block); /* maxima and minima have no extras */

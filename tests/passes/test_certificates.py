@@ -208,6 +208,13 @@ SIMPLE = {
 }
 
 
+def is_gauge(n):
+    """Known of a part before what is relative to it is: a maximum, or a sum
+    that names what it was and has no transport."""
+    return n.kind in ("reduce.max", "reduce.min") or (
+        n.kind == "reduce.sum" and n.was and n.transport is None)
+
+
 class Program:
     """Values by name and indices, on demand. `rng`: cascades are computed in
     parts; None: every node as it stands."""
@@ -339,10 +346,12 @@ class Program:
             if n.kind == "topk":
                 key = n.name, row
                 out[key] = sorted(a[key] + b[key], key=before)[:n.k]
-            elif n.kind in ("reduce.max", "reduce.min"):
+            elif is_gauge(n):
                 for at in self.places(n, row):
                     key = n.name, at
-                    out[key] = SIMPLE[n.kind[7:]](a[key], b[key])
+                    op = SIMPLE["add" if n.kind == "reduce.sum"
+                                else n.kind[7:]]
+                    out[key] = op(a[key], b[key])
         for part in (a, b):
             self.over, outer = dict(self.over), self.over
             self.over.update(out)
@@ -354,7 +363,7 @@ class Program:
             for n in states:
                 for at in self.places(n, row):
                     env = dict(zip([i[0] for i in n.parallel], at))
-                    if n.kind not in ("reduce.max", "reduce.min", "topk"):
+                    if n.kind != "topk" and not is_gauge(n):
                         moved[n.name, at] = (
                             part[n.name, at] if n.transport is None
                             else self.eval(n.transport, env))
@@ -363,7 +372,7 @@ class Program:
                 part[key] = v
         for n in states:
             for at in self.places(n, row):
-                if n.kind == "reduce.sum":
+                if n.kind == "reduce.sum" and not is_gauge(n):
                     out[n.name, at] = a[n.name, at] + b[n.name, at]
                 elif n.kind.startswith("reduce.arg"):
                     out[n.name, at] = min(a[n.name, at], b[n.name, at])
