@@ -330,6 +330,71 @@ static void memory_forms(void **state) {
   assert_int_equal(out[3], 0x40003F80); /* the larger of 0 and it */
 }
 
+/* What a generic atomic returns, from shared and from global memory. */
+static void generic_atomics(void **state) {
+  (void)state;
+  static const char *const places[] = {
+      "mov.u32 %r3, s; cvt.u64.u32 %d6, %r3;\n"
+      "cvta.shared.u64 %d6, %d6; setp.eq.u32 %p, %r1, 0;\n"
+      "@%p st.shared.u32 [s], 0; bar.sync 0;\n",
+      "add.s64 %d6, %d1, 0;\n"};
+  uint32_t in[64] = {0}, out[64];
+  char body[512];
+  for (int n = 0; n < 2; n++) {
+    uint64_t seen = 0;
+    snprintf(body, sizeof body,
+             "%satom.add.u32 %%r2, [%%d6], 6; st.global.u32 [%%d5], %%r2;",
+             places[n]);
+    run(body, in, out);
+    for (uint32_t t = 0; t < 64; t++) {
+      assert_int_equal(out[t] % 6, 0);
+      assert_in_range(out[t] / 6, 0, 63);
+      seen |= UINT64_C(1) << out[t] / 6;
+    }
+    assert_true(seen == UINT64_MAX);
+  }
+}
+
+/* Roots of powers of four, which are exact. */
+static void inverse_roots(void **state) {
+  (void)state;
+  uint32_t in[64], out[64];
+  for (uint32_t t = 0; t < 64; t++) in[t] = (1023 + 2 * (t % 32)) << 20;
+  run("setp.ge.u32 %p, %r1, 32; ld.global.u32 %r2, [%d4]; mov.u32 %r3, 0;\n"
+      "mov.b64 %d6, {%r3, %r2}; rsqrt.approx.f64 %d7, %d6;\n"
+      "mov.b64 {%r4, %r5}, %d7; selp.b32 %r4, %r4, %r5, %p;\n"
+      "st.global.u32 [%d5], %r4;",
+      in, out);
+  for (uint32_t t = 0; t < 32; t++) {
+    assert_int_equal(out[t], (1023 - t) << 20);
+    assert_int_equal(out[32 + t], 0);
+  }
+}
+
+/* A clock counts 4 for each instruction of its warp up to its own. */
+static void clocks(void **state) {
+  (void)state;
+  static const char text[] =
+      PTX_HEAD("sm_90")
+      ".visible .entry k(.param .u64 pout) { .reg .b32 %r<4>;\n"
+      ".reg .b64 %d<4>; mov.u32 %r1, %clock; mov.u64 %d1, %clock64;\n"
+      "ld.param.u64 %d2, [pout]; mov.u32 %r2, %clock;\n"
+      "st.global.u32 [%d2], %r1; st.global.u64 [%d2+8], %d1;\n"
+      "st.global.u32 [%d2+4], %r2; ret; }";
+  uint32_t out[4];
+  uint64_t p = lab_alloc(&lab, sizeof out);
+  void *params[] = {&p};
+  assert_int_equal(lab_launch(&lab,
+                              lab_func(&lab, lab_load(&lab, text), "k"), 1,
+                              1, 0, params),
+                   0);
+  lab_copy_out(&lab, out, p, sizeof out);
+  assert_int_equal(out[0], 4);
+  assert_int_equal(out[2], 8);
+  assert_int_equal(out[1], 16);
+  assert_int_equal(out[3], 0);
+}
+
 static void barrier_forms(void **state) {
   (void)state;
   uint32_t in[64], out[64];
@@ -373,6 +438,8 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exact_forms), cmocka_unit_test(bounded_forms),
-      cmocka_unit_test(memory_forms), cmocka_unit_test(barrier_forms)};
+      cmocka_unit_test(memory_forms), cmocka_unit_test(barrier_forms),
+      cmocka_unit_test(generic_atomics),
+      cmocka_unit_test(inverse_roots), cmocka_unit_test(clocks)};
   return cmocka_run_group_tests_name("simgpu.ptx", tests, setup, NULL);
 }
