@@ -108,7 +108,7 @@ static void report(tensor_edges_t *e, const tir_value_t *v,
   int64_t is, other;
   tensor_edge_price(e->prices, v, n, &is, &other);
   /* whatever it costs, a product needs whole rows or columns */
-  if (code == REMARK_CODE_FUSE_COSTS_MORE && other + ROUNDING < is) {
+  if (code == REMARK_CODE_FUSE_COSTS_MORE && other < is - ROUNDING) {
     code = REMARK_CODE_FUSE_UNSPLITTABLE;
   }
   remark_t *m =
