@@ -2,6 +2,7 @@
 #include "driver/api_cuda.h"
 
 #include "codegen/cuda/cuda.h"
+#include "passes/remark.h"
 #include "runtime/cuda/cuda_nvrtc.h"
 #include "runtime/cuda/cuda_sass.h"
 
@@ -58,6 +59,49 @@ bool drv_cuda_code(drv_backend_t *b, const char *text, drv_code_t form,
   return true;
 }
 
+/* ---- what a kernel takes ------------------------------------------------- */
+
+static const ix_poly_t *rounds(ix_pool_t *pool, const ix_poly_t *of,
+                               int64_t by) {
+  return of == NULL ? NULL
+                    : ix_div(pool, ix_add(pool, of, ix_const(pool, by - 1)),
+                             ix_const(pool, by), NULL);
+}
+
+/* Of the row of the target, with an estimate of the registers: nothing is
+ * compiled. */
+static void report_occupancy(drv_backend_t *b, const kir_kernel_t *k,
+                             const cgc_kernel_t *launch) {
+  static const char *const limits[] = {
+      [IR_LIMIT_REGISTERS] = "registers", [IR_LIMIT_SHARED] = "shared memory",
+      [IR_LIMIT_WARPS] = "warps", [IR_LIMIT_BLOCKS] = "blocks"};
+  const ir_target_t *t = b->target;
+  ir_limit_t limit;
+  if (b->state.remarks == NULL) return;
+  uint32_t warps = (launch->threads + t->warp - 1) / t->warp;
+  uint32_t blocks = ir_target_resident(t, launch->threads, launch->registers,
+                                       launch->shared_bytes, &limit);
+  remark_t *m = pass_remark(
+      &b->state, "emit-cuda", REMARK_CODE_OCCUPANCY, k->loc,
+      "kernel %s: blocks of %u threads, about %u registers each, and %u bytes "
+      "of shared memory; a multiprocessor of %s holds %u of them, %u of its "
+      "%u warps, limited by %s",
+      k->name, launch->threads, launch->registers, launch->shared_bytes,
+      t->name, blocks, blocks * warps, t->sm_warps, limits[limit]);
+  if (m == NULL) return;
+  ix_pool_t *pool = k->pool;
+  const ix_poly_t *grid = rounds(pool, kir_block_count(k), launch->workers);
+  const ix_poly_t *waves =
+      blocks == 0 ? NULL
+                  : rounds(pool, grid, (int64_t)blocks * t->sms);
+  if (grid != NULL) pass_remark_number(m, "blocks", grid);
+  if (waves != NULL) pass_remark_number(m, "waves", waves);
+  pass_remark_number(m, "registers", ix_const(pool, launch->registers));
+  pass_remark_number(m, "shared_bytes", ix_const(pool, launch->shared_bytes));
+  pass_remark_number(m, "blocks_resident", ix_const(pool, blocks));
+  pass_remark_number(m, "warps_resident", ix_const(pool, blocks * warps));
+}
+
 /* Kernels go into a module until its text is long; what goes where depends on
  * the text alone. */
 void drv_payloads_cuda(drv_backend_t *b, drv_payloads_t *out) {
@@ -89,6 +133,7 @@ void drv_payloads_cuda(drv_backend_t *b, drv_payloads_t *out) {
     m->bytes = text.length;
     m->data = td_buf_finish(&text, arena);
     for (uint32_t i = first; i < k; i++) {
+      report_occupancy(b, b->kernels.kernels[i], &out->launches[i]);
       out->kernels[i].module = out->module_count;
       out->kernels[i].symbol = out->launches[i].symbol;
     }

@@ -295,6 +295,8 @@ static void dump_remarks(dump_t *d) {
   d->b.state.remarks = &remarks;
   drv_backend_tensor(&d->b);
   drv_backend_kernels(&d->b);
+  drv_payloads_t payloads = {0};
+  if (d->b.target->sm > 0) drv_payloads_cuda(&d->b, &payloads);
   d->b.state.remarks = NULL;
   pass_remarks_print(&d->out, d->task, &remarks, d->c.source, line, as_json);
 }

@@ -30,6 +30,7 @@ typedef struct cgc_kernel {
   uint32_t workers;            /* of a block */
   uint32_t shared_bytes;       /* of a block */
   uint32_t dynamic_bytes;      /* of these, what a launch has to ask for */
+  uint32_t registers;          /* of a thread, about: an estimate */
   const ix_poly_t *scratch_bytes; /* of a worker, in global memory */
 } cgc_kernel_t;
 

@@ -265,4 +265,9 @@ void cgc_lane_loop(cgc_t *g, const kir_stmt_t *s);
 /* Fills tables about variables and buffers; decides is_warp. */
 void cgc_scan(cgc_t *g);
 
+/* ---- cuda_estimate.c ---- */
+
+/* Registers of a thread, about, once buffers have their places. */
+uint32_t cgc_registers(const cgc_t *g);
+
 #endif

@@ -77,11 +77,12 @@ const char *cgc_int(cgc_t *g, int64_t v) {
 /* is_positive: a >= 0 and b > 0 are known. */
 const char *cgc_floor(cgc_t *g, bool is_mod, const char *a, const char *b,
                       bool is_positive, bool has_divisor, int64_t divisor) {
-  if (is_positive) return F("(%s %s %s)", a, is_mod ? "%" : "/", b);
+  /* the compiler does not know what is never negative */
   if (has_divisor && divisor > 0 && (divisor & (divisor - 1)) == 0) {
     if (is_mod) return F("(%s & %s)", a, cgc_int(g, divisor - 1));
     return F("(%s >> %d)", a, __builtin_ctzll((uint64_t)divisor));
   }
+  if (is_positive) return F("(%s %s %s)", a, is_mod ? "%" : "/", b);
   return F("%s(%s, %s)", cgc_call(g, is_mod ? CGC_MOD : CGC_DIV),
            cgc_bare(g, a), cgc_bare(g, b));
 }

@@ -214,6 +214,7 @@ static void place_workers(cgc_t *g) {
 void cgc_place_buffers(cgc_t *g) {
   size_t n = g->buffer_list.length;
   uint32_t most = g->options->target->shared;
+  uint32_t of_worker = ir_target_worker_shared(g->options->target);
   for (size_t i = 0; i < n; i++) {
     cgc_buffer_t *c = g->buffer_list.data[i];
     if (!is_memory(g, c)) continue;
@@ -236,7 +237,7 @@ void cgc_place_buffers(cgc_t *g) {
       if (c->place != CGC_SCRATCH || c->bytes == 0) continue;
       if (best == NULL || c->bytes < best->bytes) best = c;
     }
-    if (best == NULL || g->shared_bytes + best->bytes > most) break;
+    if (best == NULL || g->shared_bytes + best->bytes > of_worker) break;
     best->place = CGC_SHARED;
     g->shared_bytes += best->bytes;
   }

@@ -301,6 +301,7 @@ static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
   out->workers = g->workers;
   out->shared_bytes = cgc_block_shared(g);
   out->dynamic_bytes = cgc_dynamic_shared(g);
+  out->registers = cgc_registers(g);
   out->scratch_bytes = g->scratch_used;
 
   g->text.loc = TD_NO_LOC;

@@ -86,7 +86,7 @@ bool contraction_analyse(product_t *p);
 void contraction_choose_sizes(product_t *p);
 void contraction_fill_group(flat_group_t *g, const product_list_t *l);
 /* ---- contraction_group.c ---- */
-/* Says whether rows choose their columns. */
+/* Where rows choose their columns, by what. */
 void contraction_find_group(product_t *p);
 /* b of the value that a block has. */
 tir_expr_t *contraction_group_columns(product_t *p, tir_expr_t *b);

@@ -85,6 +85,7 @@ bool contraction_analyse(product_t *p) {
   }
   p->a = form.a;
   p->b = form.b;
+  p->key = form.key;
   contraction_fill_group(&p->batch, &form.batch);
   contraction_fill_group(&p->m, &form.m);
   contraction_fill_group(&p->n, &form.n);

@@ -26,9 +26,8 @@ static tir_expr_t *replace_key(void *user, tir_expr_t *e) {
 
 void contraction_find_group(product_t *p) {
   tile_t *t = p->t;
-  const tir_expr_t *key = p->sides[0].form.key;
+  const tir_expr_t *key = p->key;
   if (key == NULL) return;
-  p->key = key;
   p->group = tir_index_create((tir_module_t *)(uintptr_t)t->module,
                               key->u.value->name, key->u.value->hi, false);
 }

@@ -58,7 +58,8 @@ void tile_sweep_before(sweep_t *s, uint32_t k, kir_block_t *block) {
   tile_range_t range = {s->begin, s->end};
   if (!n->is_tile) {
     tile_sweep_add(s, k, block);
-  } else if (s->packed[k].node != NULL) {
+  } else if (s->packed[k].node != NULL &&
+             !(s->packed[k].is_bare && n->guard != NULL)) {
     tile_sweep_product(s, &s->packed[k], block);
   } else if (s->is_full && n->reduce == TIR_REDUCE_NONE && n->guard == NULL) {
     full_map(s, n, block);
@@ -377,6 +378,7 @@ void tile_lower_cascade(tile_t *t) {
     t->nodes = s.plain;
     tile_note(t, "splits of %d elements, merged left to right", GROUP_SPLIT);
   }
+  tile_sweep_choose_lanes(&s, block);
   kir_block_t *body = each_row(&s, block);
   tile_sweep_firsts(&s, body);
   for (uint32_t k = 0; k < t->node_count; k++) {

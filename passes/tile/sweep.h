@@ -21,6 +21,8 @@ typedef struct packed {
   tir_node_t *node;      /* NULL: not packed */
   product_t p;
   kir_buffer_t *columns; /* [depth][SWEEP_TILE] */
+  bool is_along_depth;   /* columns are brought with lanes along the depth */
+  bool is_bare;          /* of full tiles only: others have a condition */
   bool in_groups;        /* rows of a group are multiplied together */
   kir_buffer_t *rows;    /* [block_rows][depth]; NULL: read where it is */
 } packed_t;
@@ -222,6 +224,8 @@ void tile_sweep_find_products(sweep_t *s);
  * mention it, the divisor if it mentions a quotient of it only, else 1. */
 int64_t tile_sweep_rows_alike(const sweep_t *s, tir_expr_t *e,
                               const tir_index_t *index);
+/* How columns are brought, when all that `block` keeps is made. */
+void tile_sweep_choose_lanes(sweep_t *s, const kir_block_t *block);
 bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n);
 void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block);
 void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block);

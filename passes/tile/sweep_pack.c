@@ -3,6 +3,8 @@
  * axis or along an index of the state. */
 #include "passes/tile/sweep.h"
 
+#include "runtime/base/num.h"
+
 /* ---- columns ------------------------------------------------------------- */
 
 typedef struct contiguity {
@@ -82,9 +84,86 @@ static int64_t square_of(const sweep_t *s, packed_t *pk) {
   return is_whole && n >= 2 && c.yes > c.no ? n : 0;
 }
 
+/* Memory runs along the depth. */
+static bool runs_deep(const sweep_t *s, const packed_t *pk) {
+  int64_t depth;
+  contiguity_t c = {.along = pk->p.k.members[0]};
+  tir_walk(s->t->arena, pk->p.b, count_contiguous, &c);
+  return c.yes > c.no &&
+         ix_is_const(pk->p.k.members[0]->extent, &depth) && depth >= TILE_LANES;
+}
+
+/* Bytes of what a block keeps; INT64_MAX if that is no number. */
+static int64_t local_bytes(const kir_block_t *block) {
+  int64_t all = 0;
+  for (size_t i = 0; i < block->length; i++) {
+    const kir_stmt_t *one = block->data[i];
+    if (one->kind != KIR_ALLOC || one->buffer->space != KIR_LOCAL) continue;
+    int64_t bytes = (int64_t)td_dtype_bytes(one->buffer->dtype), n;
+    for (uint32_t d = 0; d < one->buffer->rank; d++) {
+      if (!ix_is_const(one->buffer->dims[d], &n) ||
+          __builtin_mul_overflow(bytes, n, &bytes)) {
+        return INT64_MAX;
+      }
+    }
+    if (__builtin_add_overflow(all, bytes + 15, &all)) return INT64_MAX;
+  }
+  return all;
+}
+
+/* Lanes of a GPU run along the depth where memory does: along the axis each
+ * would touch another row of it. Columns are then an odd number of places
+ * apart, so that lanes along either meet in no bank, if there is room. */
+void tile_sweep_choose_lanes(sweep_t *s, const kir_block_t *block) {
+  tile_t *t = s->t;
+  int64_t used = local_bytes(block);
+  for (uint32_t k = 0; k < t->node_count && t->target->warp > 0; k++) {
+    packed_t *pk = &s->packed[k];
+    int64_t depth = 0;
+    if (pk->node == NULL || !runs_deep(s, pk)) continue;
+    (void)ix_is_const(pk->p.k.members[0]->extent, &depth);
+    depth *= (int64_t)td_dtype_bytes(pk->p.type);
+    if (used > (int64_t)ir_target_worker_shared(t->target) - depth) continue;
+    used += depth;
+    pk->is_along_depth = true;
+    pk->columns->dims[1] = ix_const(t->module->pool, SWEEP_TILE + 1);
+  }
+}
+
+/* An element of the axis after the other; past the end zeros. */
+static void pack_depth(sweep_t *s, packed_t *pk, kir_block_t *block) {
+  tile_t *t = s->t;
+  product_t *p = &pk->p;
+  int64_t depth = 0, lanes = SWEEP_LANES;
+  kir_expr_t *c, *i, *l;
+  (void)ix_is_const(p->k.members[0]->extent, &depth);
+  while (lanes > TILE_LANES && depth % lanes != 0) lanes /= 2;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
+                    tile_int(t, SWEEP_TILE), 1, &c);
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "i", tile_int(t, 0),
+                    tile_int(t, depth), lanes, &i);
+  kir_block_t *body = tile_lanes_of(t, block, lanes, &l);
+  kir_expr_t *k = kir_add(t->arena, i, l);
+  kir_expr_t *at = kir_add(t->arena, s->begin, c);
+  if (depth % lanes != 0) {
+    td_vec_last(block)->mask = tile_less(t, k, tile_int(t, depth));
+  }
+  tile_set_index(t, p->k.members[0], k);
+  tile_set_index(t, pk->node->indices[s->rows], at);
+  kir_expr_t *zero = kir_const_f(t->arena, p->type, 0.0);
+  kir_expr_t *v = kir_op(t->arena, KIR_X_SELECT, p->type, 3,
+                         (kir_expr_t *[]){tile_less(t, at, s->end),
+                                          tile_expr(t, p->b), zero});
+  tile_store(t, body, pk->columns, 2, (kir_expr_t *[]){k, c}, v);
+}
+
 /* With lanes along the axis, masked at its end. */
 static void pack_lanes(sweep_t *s, packed_t *pk, kir_block_t *block) {
   tile_t *t = s->t;
+  if (pk->is_along_depth) {
+    pack_depth(s, pk, block);
+    return;
+  }
   product_t *p = &pk->p;
   kir_expr_t *i, *l;
   tir_index_t *axis = pk->node->indices[s->rows];
@@ -431,6 +510,20 @@ static void choose_rows(sweep_t *s, const int64_t *alike) {
   }
 }
 
+/* A condition that keeps the product from being read as a whole may be one
+ * that full tiles do not have. */
+static bool analyse_bare(const sweep_t *s, const tir_node_t *n,
+                         product_t *p) {
+  tile_t *t = s->t;
+  if (t->target->warp == 0 || n->guard == NULL) return false;
+  tir_node_t *bare = TD_NEW(t->arena, tir_node_t);
+  *bare = *n;
+  bare->guard = NULL;
+  *p = (product_t){.t = t, .node = bare, .par = s->rows + 1,
+                   .type = n->body->type};
+  return contraction_analyse(p);
+}
+
 /* Products of tiles whose second factor is the same for several rows. */
 void tile_sweep_find_products(sweep_t *s) {
   tile_t *t = s->t;
@@ -443,14 +536,22 @@ void tile_sweep_find_products(sweep_t *s) {
     if (!n->is_tile || n->reduce != TIR_REDUCE_SUM) continue;
     p.type = n->body->type;
     int64_t depth;
-    if (!contraction_analyse(&p) || p.k.count != 1 || p.n.count != 1 ||
-        p.n.members[0] != n->indices[s->rows] ||
+    bool is_bare = false;
+    if (!contraction_analyse(&p)) {
+      is_bare = analyse_bare(s, n, &p);
+      if (!is_bare) continue;
+    }
+    if (p.key != NULL || p.k.count != 1 || p.n.count < 1 ||
+        (p.n.count > 1 && t->target->warp == 0) ||
+        p.n.members[p.n.count - 1] != n->indices[s->rows] ||
         !ix_is_const(p.k.members[0]->extent, &depth) ||
         depth > most_depth(t)) {
       continue;
     }
     s->packed[k].node = n;
     s->packed[k].p = p;
+    s->packed[k].is_bare = is_bare;
+    if (is_bare) continue;
     any = true;
     for (uint32_t i = 0; i < s->rows; i++) {
       bool in_m = false;
@@ -466,4 +567,8 @@ void tile_sweep_find_products(sweep_t *s) {
   }
   s->block_rows = 1;
   if (any) choose_rows(s, alike);
+  /* what is packed for several rows is packed for all tiles */
+  for (uint32_t k = 0; k < t->node_count && s->block_rows > 1; k++) {
+    if (s->packed[k].is_bare) s->packed[k].node = NULL;
+  }
 }

@@ -2,8 +2,10 @@
 lanes of a phase meet in a bank of shared memory, in products of all layouts
 and in rows; rows are read once, masked ones too; an order of tiles that
 saves memory traffic changes no result; a convolution is a product whose
-operand exists nowhere; and rows that choose their weights read each weight
-once; a gate reads its rows once and stores one tensor.
+operand exists nowhere; rows that choose their weights read each weight once; a
+gate reads its rows once and stores one tensor; keys of a sweep come along their
+rows. What is said of a kernel before it is compiled is what it turns out to
+take.
 
 An access of 4 bytes a lane takes one wavefront for 128 bytes, one of 16 bytes
 four; so wavefronts * 128 = bytes says that there was no conflict, where all
@@ -146,6 +148,26 @@ export fn f(x: f32[N, 36], g: f32[1024, 36], u: f32[1024, 36])
 """
 
 
+SWEEPS = """dim H = 2, D = 64
+dyn T <= 8192, S <= 256
+export fn decode(q: f32[H, D], k: f32[H, T, D], v: f32[H, T, D])
+    -> y: f32[H, D] {
+  s[h, t] = sum[d] q[h, d] * k[h, t, d]
+  m[h] = max[t] s[h, t]
+  p[h, t] = exp(s[h, t] - m[h])
+  z[h] = sum[t] p[h, t]
+  y[h, d] = (sum[t] p[h, t] * v[h, t, d]) / z[h]
+}
+export fn attend(q: f32[S, D], k: f32[S, D], v: f32[S, D]) -> y: f32[S, D] {
+  s[i, t] = sum[d] q[i, d] * k[t, d]
+  m[i] = max[t] s[i, t]
+  p[i, t] = exp(s[i, t] - m[i])
+  z[i] = sum[t] p[i, t]
+  y[i, d] = (sum[t] p[i, t] * v[t, d]) / z[i]
+}
+"""
+
+
 def same(folder, text, *more):
     """Results of a simulated GPU and of the CPU, bit by bit."""
     got = []
@@ -200,6 +222,51 @@ def gate(folder):
     check("a gate, bits", same(folder, GATE, "--dim", "N=1101"))
 
 
+def sweeps(folder):
+    """Keys lie along the depth, and come so: whole, cut into splits, and for
+    64 rows at once. Nothing of what a block keeps goes to memory."""
+    for entry, dim, size, kernels in (("decode", "T=300", 2 * 300 * 64, 1),
+                                      ("decode", "T=2100", 2 * 2100 * 64, 2),
+                                      ("attend", "S=150", 150 * 64, 1)):
+        out = run(folder, SWEEPS, "sim:h100", "--counters", "--json",
+                  "--entry", entry, "--dim", dim)
+        launches = json.loads(out)["launches"]
+        c = launches[0]["counters"]
+        check("sweep, %s %s" % (entry, dim), len(launches) == kernels and
+              c["global.unique_read"] >= 2 * 4 * size and
+              c["global.sectors"] <= c["global.sectors_ideal"] * 1.02 and
+              c["shared.wavefronts"] <= c["shared.ideal"] * 1.02 and
+              c["global.bytes_written"] <= 4 * size, launches)
+        check("sweep, %s %s, bits" % (entry, dim),
+              same(folder, SWEEPS, "--entry", entry, "--dim", dim))
+
+
+def taken(folder):
+    """Threads, shared memory and grid are exact. Registers are about what the
+    compiler takes, so blocks that fit are equal where they do not decide."""
+    for text, entry, dim in ((GATE, "f", "N=1152"), (ROUTED, "f", "T=64"),
+                             (ROWS, "softmax", "M=64"),
+                             (SWEEPS, "attend", "S=150")):
+        got = counted(folder, text, "--entry", entry, "--dim", dim)
+        done = subprocess.run(
+            [os.environ["TDSLC"], "explain", os.path.join(folder, "t.tdsl"),
+             "--json", "--entry", entry, "--dim", dim, "--device",
+             "sim:h100"], capture_output=True, text=True, check=True)
+        said = [m for m in map(json.loads, done.stdout.splitlines())
+                if m["code"] == "kernel.occupancy"]
+        n = {k: v["most"] for k, v in said[0]["numbers"].items()}
+        fits = got["occupancy"]
+        check("what is taken, " + entry, len(said) == 1 and
+              n["blocks"] == got["grid"][0] and
+              n["shared_bytes"] == got["shared_static"] +
+              got["shared_dynamic"] and
+              n["waves"] == -(-n["blocks"] // (132 * n["blocks_resident"])) and
+              0.5 < n["registers"] / got["registers_est"] < 2 and
+              (fits["limiter"] == "registers" or
+               "limited by registers" in said[0]["text"] or
+               n["blocks_resident"] == fits["ctas"]), (said, got))
+
+
 def main():
     if nvrtc.library().handle is None:
         print("needs nvrtc")
@@ -211,6 +278,8 @@ def main():
         implicit(folder)
         grouped(folder)
         gate(folder)
+        sweeps(folder)
+        taken(folder)
     return 1 if FAILED else 0
 
 

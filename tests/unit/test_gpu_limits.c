@@ -123,9 +123,40 @@ static void test_rows(void **state) {
   assert_int_equal(made(&s, "scratch 2048 B each"), 0);
 }
 
+/* What a multiprocessor holds, by the rules of NVIDIA's programming guide. */
+static void resident_blocks(void **state) {
+  static const struct {
+    uint32_t sm, threads, registers, shared, blocks;
+    ir_limit_t limit;
+  } rows[] = {
+      {90, 384, 168, 0, 1, IR_LIMIT_REGISTERS},
+      {80, 128, 64, 0, 8, IR_LIMIT_REGISTERS},
+      {80, 128, 57, 0, 8, IR_LIMIT_REGISTERS}, /* by eights */
+      {80, 100, 64, 0, 8, IR_LIMIT_REGISTERS}, /* whole warps */
+      {90, 128, 32, 200000, 1, IR_LIMIT_SHARED},
+      {90, 128, 32, 49152, 4, IR_LIMIT_SHARED}, /* and 1 KiB each */
+      {75, 128, 32, 16384, 4, IR_LIMIT_SHARED},
+      {90, 1024, 16, 1024, 2, IR_LIMIT_WARPS},
+      {75, 1024, 32, 0, 1, IR_LIMIT_WARPS},
+      {90, 32, 16, 0, 32, IR_LIMIT_BLOCKS},
+      {86, 32, 16, 0, 16, IR_LIMIT_BLOCKS},
+      {90, 1024, 255, 0, 0, IR_LIMIT_REGISTERS}};
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    ir_limit_t limit;
+    uint32_t blocks =
+        ir_target_resident(ir_target_gpu(rows[i].sm), rows[i].threads,
+                           rows[i].registers, rows[i].shared, &limit);
+    if (blocks != rows[i].blocks || limit != rows[i].limit) {
+      fail_msg("row %zu: %u blocks, limit %d", i, blocks, (int)limit);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles),
                                      cmocka_unit_test(test_params),
+                                     cmocka_unit_test(resident_blocks),
                                      cmocka_unit_test(test_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
