@@ -66,6 +66,36 @@ uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count) {
   return prefix;
 }
 
+typedef struct reads {
+  tir_node_t *const *nodes;
+  uint32_t at; /* the reader's number */
+  uint32_t prefix;
+} reads_t;
+
+static void keep_prefix(void *user, tir_expr_t *e) {
+  reads_t *r = user;
+  const tir_node_t *n = r->nodes[r->at];
+  if (e->op != TIR_X_LOAD) return;
+  for (uint32_t k = 0; k < r->at; k++) {
+    if (r->nodes[k]->outs[0] != e->u.value) continue;
+    for (uint32_t i = 0; i < r->prefix; i++) {
+      const tir_expr_t *a = e->args[i];
+      if (a->op != TIR_X_INDEX || a->u.index != n->indices[i]) r->prefix = i;
+    }
+  }
+}
+
+uint32_t group_nest_prefix(td_arena_t *scratch, tir_node_t *const *nodes,
+                           uint32_t count) {
+  reads_t r = {.nodes = nodes, .prefix = group_prefix(nodes, count)};
+  for (r.at = 1; r.at < count; r.at++) {
+    tir_node_t *n = nodes[r.at];
+    if (n->body != NULL) tir_walk(scratch, n->body, keep_prefix, &r);
+    if (n->guard != NULL) tir_walk(scratch, n->guard, keep_prefix, &r);
+  }
+  return r.prefix;
+}
+
 /* ---- rows of a cascade --------------------------------------------------- */
 
 typedef struct rows {

@@ -13,6 +13,12 @@ enum { GROUP_SPLIT = 1024 };
  * of several nodes: all share them, and loads inside the group pass them on
  * unchanged. */
 uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count);
+/* The same for a kernel that makes its nodes in nested loops: no longer than
+ * what each node leaves as it is where it reads others of the group, so that
+ * an iteration has all it reads. Groups of a product and what follows its rows
+ * read their own row at other places. */
+uint32_t group_nest_prefix(td_arena_t *scratch, tir_node_t *const *nodes,
+                           uint32_t count);
 
 /* Leading parallel indices that the nodes of a cascade share: its rows. */
 uint32_t group_cascade_rows(tir_node_t *const *nodes, uint32_t count);

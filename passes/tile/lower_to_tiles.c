@@ -199,7 +199,7 @@ static tile_t *lower_for(build_t *b, tir_node_t **nodes, uint32_t count,
   } else if (!tile_lower_panels(t) && !tile_lower_map(t) &&
              !tile_lower_contraction(t)) {
     plan_homes(b, t);
-    tile_lower_nest(t, group_prefix(nodes, count));
+    tile_lower_nest(t, group_nest_prefix(b->arena, nodes, count));
   }
   complete(t);
   return t;
