@@ -67,6 +67,7 @@ struct sim_shm_t {
   uint32_t size;
   uint64_t token, key;
   bool has_name;
+  bool is_start_held; /* by an open that no claim has followed yet */
   pid_t process; /* not a child of it */
   own_t *own[SIM_SHM_RANKS];
 };
@@ -93,6 +94,19 @@ static bool lock(int fd, off_t at, short type) {
   struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = at,
                     .l_len = 1};
   return fcntl(fd, SET_LOCK, &l) == 0;
+}
+
+static void pause_a_little(void) {
+  struct timespec pause = {0, 1000000};
+  nanosleep(&pause, NULL);
+}
+
+static bool lock_soon(int fd, off_t at) {
+  for (uint32_t tries = 0; tries < TRIES; tries++) {
+    if (lock(fd, at, F_WRLCK)) return true;
+    pause_a_little();
+  }
+  return false;
 }
 
 /* Somebody else holds it. */
@@ -131,7 +145,9 @@ static void sweep(void) {
   if (folder) closedir(folder);
 }
 
-/* The file, with its start locked; *st: what it is. -1: none to be had. */
+/* The file, with its start locked, which stays so until a rank is there: who
+   sweeps must not take it for one that was left. *st: what it is. -1: none to
+   be had. */
 static int open_locked(const char *name, struct stat *st) {
   for (uint32_t tries = 0; tries < TRIES; tries++) {
     int fd = shm_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -140,8 +156,7 @@ static int open_locked(const char *name, struct stat *st) {
     if (lock(fd, START, F_WRLCK) && fstat(fd, st) == 0 && st->st_nlink)
       return fd;
     close(fd);
-    struct timespec pause = {0, 1000000};
-    nanosleep(&pause, NULL);
+    pause_a_little();
   }
   return -1;
 }
@@ -219,10 +234,9 @@ int sim_shm_open(const coll_nccl_id_t *id, uint32_t size, sim_shm_t **out,
     free(s);
     return COLL_NCCL_INTERNAL_ERROR;
   }
-  s->has_name = true;
+  s->has_name = s->is_start_held = true;
   s->process = getpid();
   int code = begin(s, id, &st, why);
-  lock(s->fd, START, F_UNLCK);
   if (code) {
     if (s->head) munmap(s->head, HEAD_BYTES);
     close(s->fd);
@@ -233,10 +247,11 @@ int sim_shm_open(const coll_nccl_id_t *id, uint32_t size, sim_shm_t **out,
   return 0;
 }
 
-/* The name goes, if nobody who is alive still waits there. */
+/* The name goes, if nobody who is alive still waits there. Others hold the
+   lock for as long as a look takes. */
 static void drop_name(sim_shm_t *s, bool is_ready) {
   struct stat st;
-  if (!s->has_name || !lock(s->fd, START, F_WRLCK)) return;
+  if (!s->has_name || !lock_soon(s->fd, START)) return;
   s->has_name = false;
   if (fstat(s->fd, &st) == 0 && st.st_nlink &&
       (is_ready || !has_living_rank(s->fd)))
@@ -255,7 +270,9 @@ void sim_shm_close(sim_shm_t *s) {
 
 /* -- ranks -- */
 
-int sim_shm_claim(sim_shm_t *s, uint32_t rank, uint32_t device) {
+/* Between the lock and the new words a rank would look like the one that died
+   there, so this is done with the start held, as are looks at all ranks. */
+static int claim(sim_shm_t *s, uint32_t rank, uint32_t device) {
   rank_t *r = &s->head->ranks[rank];
   if (!lock(s->fd, LOCKS + (off_t)rank, F_WRLCK))
     return COLL_NCCL_INVALID_USAGE;
@@ -268,6 +285,15 @@ int sim_shm_claim(sim_shm_t *s, uint32_t rank, uint32_t device) {
   r->device = device;
   set(&r->phase, HERE);
   return 0;
+}
+
+int sim_shm_claim(sim_shm_t *s, uint32_t rank, uint32_t device) {
+  if (!s->is_start_held && !lock_soon(s->fd, START))
+    return COLL_NCCL_SYSTEM_ERROR;
+  int code = claim(s, rank, device);
+  s->is_start_held = false;
+  lock(s->fd, START, F_UNLCK);
+  return code;
 }
 
 void sim_shm_leave(sim_shm_t *s, uint32_t rank) {
@@ -295,10 +321,21 @@ uint32_t sim_shm_device(const sim_shm_t *s, uint32_t rank) {
   return device < SIM_SHM_RANKS ? (uint32_t)device : 0;
 }
 
-bool sim_shm_is_ready(sim_shm_t *s) {
-  for (uint32_t r = 0; !get(&s->head->is_ready) && r < s->size; r++)
+static bool are_all_here(const sim_shm_t *s) {
+  for (uint32_t r = 0; r < s->size; r++)
     if (!sim_shm_is_here(s, r)) return false;
-  set(&s->head->is_ready, 1); /* some may leave before others look */
+  return true;
+}
+
+bool sim_shm_is_ready(sim_shm_t *s) {
+  if (!get(&s->head->is_ready)) {
+    if (!lock_soon(s->fd, START)) return false;
+    bool is_ready = are_all_here(s);
+    /* some may leave before others look */
+    if (is_ready) set(&s->head->is_ready, 1);
+    lock(s->fd, START, F_UNLCK);
+    if (!is_ready) return false;
+  }
   drop_name(s, true);
   return true;
 }

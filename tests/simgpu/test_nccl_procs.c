@@ -823,7 +823,10 @@ static void scenario(void **state) {
     bool is_lost = s->lost && p == s->processes - 1;
     bool is_bad = is_lost ? !WIFSIGNALED(status)
                           : !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-    if (is_bad) show(said[p], p);
+    if (is_bad) {
+      print_message("# %d: status %x\n", p, (unsigned)status);
+      show(said[p], p);
+    }
     failed += is_bad;
     fclose(said[p]);
   }
