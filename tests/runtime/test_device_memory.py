@@ -87,7 +87,7 @@ def main():
         found = [compare("attention, %d rows" % t, folder, path,
                          {"B": 2, "T": t, "S": t + 3}, "--entry",
                          "attention")
-                 for t in (17, 33)]
+                 for t in (70, 150)]
         expect("scratch is a part of it", 0 < found[0][1] < found[1][1],
                found)
         # dims at their bounds are what dump tells

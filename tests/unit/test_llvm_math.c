@@ -344,7 +344,8 @@ static void fill_dividends(lab_t *lab, uint32_t b, float *x) {
   for (int i = 0; i < QUOTIENTS; i++) {
     uint64_t r = lab_random(lab);
     uint32_t m = i % 2 == 0 ? inverse(b) : 0x2000000 - inverse(b);
-    uint32_t a = (uint32_t)(((uint64_t)m * b + (i % 2 == 0 ? -1u : 1u)) >> 25);
+    uint64_t change = i % 2 == 0 ? UINT64_MAX : 1;
+    uint32_t a = (uint32_t)(((uint64_t)m * b + change) >> 25);
     int scale = (int)(r >> 40) % 60 - 30;
     if (i < 64) x[i] = (float)ldexp((double)a, scale);
     else if (i < 128) x[i] = (float)ldexp((double)(r >> 40) + 1, scale);
