@@ -250,7 +250,8 @@ static bool meet(sim_coll_t *coll, sim_part_t *p) {
   for (uint32_t r = 0; bad == UINT32_MAX && r < n; r++) {
     all[r] = &parts[r];
     if (!read_part(&from[r], n, &parts[r]) || parts[r].op != p->op ||
-        parts[r].count != p->count || parts[r].dtype != p->dtype) {
+        parts[r].count != p->count || parts[r].dtype != p->dtype ||
+        parts[r].peer != p->peer || parts[r].fold.kind != p->fold.kind) {
       bad = r;
       break;
     }

@@ -14,8 +14,9 @@ typedef enum way_t { STREAM, EVENT, EVENT_AT_START, CAPTURE, NODES } way_t;
 
 static lab_t lab;
 static cu_nvrtc_t nvrtc;
-static const char *const orders[] = {"streams:issue", "streams:random,seed:1",
-                                     "streams:random,seed:9"};
+static const char *const orders[] = {
+    "streams:issue,diverge:stack", "streams:random,diverge:stack,seed:1",
+    "streams:random,diverge:its,seed:9"};
 
 typedef struct bench_t {
   rcuda_func_t *zeroth, *first, *closed, *second;
