@@ -493,6 +493,18 @@ static void report_missing(const sim_coll_t *coll, const sim_part_t *p,
   sim_coll_finding(SIM_CHECK_COLL_DEADLOCK, coll->item->op.name, "%s", text);
 }
 
+/* All ranks are there and nothing goes on: what this one said, or what others
+   say that they have read, is no longer what was written. */
+static void report_stuck(const sim_coll_t *coll) {
+  sim_coll_finding(SIM_CHECK_COLL_DEADLOCK, coll->item->op.name,
+                   "communicator %u: rank %u waited %llu ms at %s %llu, and "
+                   "all ranks are there: their shared memory was changed",
+                   coll->clique->number, coll->rank,
+                   (unsigned long long)sim_state()->options.deadline,
+                   sim_coll_name(coll->parts[0].op),
+                   (unsigned long long)coll->parts[0].number);
+}
+
 sim_blocked_t sim_coll_blocked(const sim_clock_t *target, bool may_wait) {
   uint64_t now = sim_now_ms(), limit = sim_state()->options.deadline;
   uint64_t end = UINT64_MAX;
@@ -509,8 +521,10 @@ sim_blocked_t sim_coll_blocked(const sim_clock_t *target, bool may_wait) {
     const sim_part_t *p = lacks(coll, true, &rank);
     bool gone = p != NULL;
     if (!gone) p = lacks(coll, false, &rank);
-    if (gone || (p && now - coll->since >= limit)) {
-      report_missing(coll, p, rank, gone);
+    bool is_late = now - coll->since >= limit;
+    if (gone || (is_late && (p || coll->clique->is_shared))) {
+      if (p) report_missing(coll, p, rank, gone);
+      else report_stuck(coll);
       fail(coll, COLL_NCCL_REMOTE_ERROR, false);
       return SIM_BLOCKED_FREED;
     }

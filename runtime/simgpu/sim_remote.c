@@ -142,7 +142,7 @@ static void compare(const sim_coll_t *coll, sim_part_t *p) {
   }
 }
 
-static void publish(sim_coll_t *coll, sim_part_t *p) {
+static void publish(sim_coll_t *coll, sim_part_t *p, bool is_late) {
   sim_shm_part_t out = {.kind = kind_of(p),
                         .op = p->op,
                         .dtype = (uint64_t)p->dtype,
@@ -153,12 +153,12 @@ static void publish(sim_coll_t *coll, sim_part_t *p) {
                         .number = p->number,
                         .is_captured = coll->is_captured};
   if (!p->entry)
-    p->entry = sim_shm_publish(coll->clique->shm, coll->rank, &out);
+    p->entry = sim_shm_publish(coll->clique->shm, coll->rank, &out, is_late);
 }
 
 void sim_remote_queued(sim_coll_t *coll) {
   for (uint32_t i = 0; i < coll->count; i++) {
-    publish(coll, &coll->parts[i]);
+    publish(coll, &coll->parts[i], false);
     compare(coll, &coll->parts[i]);
   }
 }
@@ -280,7 +280,7 @@ static bool meet(sim_coll_t *coll, sim_part_t *p) {
 static bool run_part(sim_coll_t *coll, sim_part_t *p) {
   sim_clique_t *c = coll->clique;
   bool any = false;
-  publish(coll, p);
+  publish(coll, p, true);
   if (!p->entry || (!sim_part_is_pair(p) && !sim_coll_is_next(coll, p)))
     return false;
   compare(coll, p);

@@ -58,6 +58,7 @@ typedef struct own_t {
   uint64_t published, retired, next; /* next: free byte of its area */
   sim_shm_part_t parts[SIM_SHM_ENTRIES];
   bool is_done[SIM_SHM_ENTRIES];
+  uint64_t unpublished; /* parts that found no room when they were queued */
 } own_t;
 
 struct sim_shm_t {
@@ -137,8 +138,10 @@ static void sweep(void) {
     td_buf_printf(&buf, "/%s", entry->d_name);
     int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
     if (fd < 0) continue;
-    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
-        lock(fd, START, F_WRLCK) && !has_living_rank(fd))
+    /* looked at once it is locked: a file that has lost its name by then has
+       given it to another one */
+    if (lock(fd, START, F_WRLCK) && fstat(fd, &st) == 0 && st.st_nlink &&
+        st.st_uid == geteuid() && !has_living_rank(fd))
       shm_unlink(name);
     close(fd);
   }
@@ -446,11 +449,18 @@ static void retire(sim_shm_t *s, uint32_t rank) {
 }
 
 uint64_t sim_shm_publish(sim_shm_t *s, uint32_t rank,
-                         const sim_shm_part_t *part) {
+                         const sim_shm_part_t *part, bool is_late) {
   own_t *o = s->own[rank];
   rank_t *r = &s->head->ranks[rank];
   retire(s, rank);
-  if (o->published - o->retired == SIM_SHM_ENTRIES) return 0;
+  /* entries go in order: one that came before those it runs after would hold
+     the room that they need */
+  bool is_full = o->published - o->retired == SIM_SHM_ENTRIES;
+  if (is_full || (!is_late && o->unpublished > 0)) {
+    o->unpublished += !is_late;
+    return 0;
+  }
+  if (is_late && o->unpublished > 0) o->unpublished--;
   uint64_t i = o->published % SIM_SHM_ENTRIES;
   o->parts[i] = *part;
   o->is_done[i] = false;

@@ -73,9 +73,11 @@ bool sim_shm_split_of(const sim_shm_t *shm, uint32_t rank, uint64_t n,
                       int *color, int *key);
 
 /* -- parts of own ranks -- */
-/* A new entry: its number from 1, or 0 while the ring is full. */
+/* A new entry: its number from 1, or 0 while the ring is full or parts that
+   were queued before have none. `is_late`: of a part that got 0 when it was
+   queued and is to run now. */
 uint64_t sim_shm_publish(sim_shm_t *shm, uint32_t rank,
-                         const sim_shm_part_t *part);
+                         const sim_shm_part_t *part, bool is_late);
 /* The entry as it was published or updated last. */
 sim_shm_part_t *sim_shm_own(sim_shm_t *shm, uint32_t rank, uint64_t entry);
 /* Tells others that *sim_shm_own has changed. */
