@@ -177,6 +177,11 @@ static void build_component(cascade_region_t *r, weights_t *w,
   node->cascade = number;
   node->was = c->was;
   node->transport = c->transport;
+  if (c->reduce == TIR_REDUCE_SUM && c->was != NULL &&
+      c->transport == NULL && !c->is_gauge) {
+    /* read by another's transport; without one it would be a gauge */
+    node->transport = cascade_state_load(r, c, c->was);
+  }
   node->outs[0] = c->value;
   c->value->def = node;
   tir_assign_plan(r->scratch, node);

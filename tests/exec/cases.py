@@ -504,6 +504,17 @@ def row_ends():
             "w": drawn(106, "f64", 70, 48)}, name=name)
 
 
+def lower_terms():
+    """A maximum that moves late, and more splits than one."""
+    for n in (1, 70, 1300):
+        x = drawn(107, "f32", n)
+        x["data"][n - 1] = 40.0
+        tol = {"l": [1e-5, 1e-5], "y": [1e-2, 1e-5]}
+        yield Case("lower_terms", "count", {"x": x}, name=str(n), tol=tol)
+        yield Case("lower_terms", "weights", {
+            "x": x, "w": drawn(108, "f32", 3, n)}, name=str(n), tol=tol)
+
+
 # --- loops and routing ----------------------------------------------------
 def loops():
     tol = {"a": [1e-5, 1e-5], "b": [1e-5, 1e-5], "g": [1e-5, 1e-5]}
@@ -541,6 +552,6 @@ def cases():
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
                  columns, product_ends, update_ends, sides, grouped,
-                 row_ends):
+                 row_ends, lower_terms):
         out += list(make())
     return out
