@@ -17,18 +17,20 @@ enum {
 #include "ir/target.def"
 };
 
+#define X86_64 "x86_64-unknown-linux-gnu"
+#define AARCH64 "aarch64-unknown-linux-gnu"
 #define RATES(id, ...)
 #define RESIDENT(id, ...)
 #define RESIDENT_OF(id) \
   WARPS_##id, BLOCKS_##id, REGISTERS_##id, SHARED_##id, RESERVE_##id
 #define RATES_OF(id) STREAM_##id, FLOPS_##id, SPECIAL_##id, LAUNCH_##id
 static const ir_target_t rows[] = {
-#define CPU(id, name, cpu, features, lanes, registers, fma, f16c, avx512, mr, \
-            nr, mc, nc, kc)                                                   \
-  {name, cpu, features, lanes, registers, fma, f16c, avx512, mr, nr, mc, nc,  \
-   kc, 0, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, 0, RATES_OF(id)},
+#define CPU(id, name, triple, cpu, features, lanes, registers, fma, f16c,     \
+            avx512, mr, nr, mc, nc, kc)                                       \
+  {name, triple, cpu, features, lanes, registers, fma, f16c, avx512, mr, nr,  \
+   mc, nc, kc, 0, 0, 0, 0, 0, 0, false, 0, 0, 0, 0, 0, RATES_OF(id)},
 #define GPU(id, name, sm, warp, shared, sms, most, params, async)             \
-  {name, "",   "",     warp, 255,  1,      1, 0, 0, 0, 0, 0, 0,                \
+  {name, "",   "",     "",  warp,   255,    1, 1, 0, 0, 0, 0, 0, 0,            \
    sm,   warp, shared, sms,  most, params, async, RESIDENT_OF(id),             \
    RATES_OF(id)},
 #include "ir/target.def"

@@ -10,6 +10,7 @@
 
 typedef struct ir_target {
   const char *name;      /* "x86-64-v3" */
+  const char *triple;    /* of LLVM; GPU: "" */
   const char *llvm_cpu;  /* -mcpu of the emitter */
   const char *features;
   uint32_t lanes, registers;

@@ -58,20 +58,41 @@ const char *cgl_llvm_version(td_arena_t *arena) {
   return td_arena_printf(arena, "%u.%u.%u", major, minor, patch);
 }
 
+/* Code generators for the rows of ir/target.def, if LLVM was built with
+ * them: `dump` shows the code of any machine. */
+#define LLVM_TARGET(name)                                             \
+  {#name, LLVMInitialize##name##TargetInfo, LLVMInitialize##name##Target, \
+   LLVMInitialize##name##TargetMC},
+#define LLVM_ASM_PRINTER(name) {#name, LLVMInitialize##name##AsmPrinter},
+static const struct {
+  const char *name;
+  void (*info)(void), (*target)(void), (*code)(void);
+} generators[] = {
+#include <llvm/Config/Targets.def>
+};
+static const struct {
+  const char *name;
+  void (*open)(void);
+} printers[] = {
+#include <llvm/Config/AsmPrinters.def>
+};
+
+static bool is_wanted(const char *name) {
+  return strcmp(name, "X86") == 0 || strcmp(name, "AArch64") == 0;
+}
+
 /* LLVM's table of targets has no lock. A constructor fills it while the
  * library is being loaded, before there can be a second thread in it. */
 __attribute__((constructor)) static void initialize_targets(void) {
-#if defined(__aarch64__)
-  LLVMInitializeAArch64TargetInfo();
-  LLVMInitializeAArch64Target();
-  LLVMInitializeAArch64TargetMC();
-  LLVMInitializeAArch64AsmPrinter();
-#else
-  LLVMInitializeX86TargetInfo();
-  LLVMInitializeX86Target();
-  LLVMInitializeX86TargetMC();
-  LLVMInitializeX86AsmPrinter();
-#endif
+  for (size_t i = 0; i < sizeof generators / sizeof generators[0]; i++) {
+    if (!is_wanted(generators[i].name)) continue;
+    generators[i].info();
+    generators[i].target();
+    generators[i].code();
+  }
+  for (size_t i = 0; i < sizeof printers / sizeof printers[0]; i++) {
+    if (is_wanted(printers[i].name)) printers[i].open();
+  }
 }
 
 /* Selecting instructions takes time that grows with the square of a block;
@@ -80,14 +101,11 @@ enum { HUGE_KERNEL = 20000 };
 
 static LLVMTargetMachineRef open_machine(cgl_t *g, cgl_foreign_t *foreign,
                                          LLVMCodeGenOptLevel level) {
-#if defined(__aarch64__)
-  const char *triple = "aarch64-unknown-linux-gnu";
-#else
-  const char *triple = "x86_64-unknown-linux-gnu";
-#endif
+  const char *triple = g->target->triple;
   LLVMTargetRef target = NULL;
   if (LLVMGetTargetFromTriple(triple, &target, &foreign->message)) {
-    TD_ICE(g->task, "LLVM has no target %s", triple);
+    td_raise(g->task, TDSL_STATUS_UNAVAILABLE,
+             "this LLVM makes no code for %s", g->target->name);
   }
   LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
       target, triple, g->target->llvm_cpu, g->target->features,
