@@ -54,7 +54,8 @@ void drv_payloads_object(drv_backend_t *b, drv_payloads_t *out);
 void drv_backend_plan(drv_backend_t *b, const drv_payloads_t *payloads);
 
 /* Developers' knobs: before the passes, after the plan; text of a kernel
- * that was edited by hand (raises if it does not fit). */
+ * that was edited by hand, and what it says (raises if it does not fit;
+ * NULL: there is none). */
 void drv_debug_begin(drv_backend_t *b);
 void drv_debug_end(drv_backend_t *b);
 /* The folder of --trace or TDSL_DUMP_DIR, or NULL: then the others do
@@ -64,8 +65,11 @@ void drv_trace_begin(drv_backend_t *b);
 void drv_trace_end(drv_backend_t *b);
 void drv_trace_write(drv_backend_t *b, const char *name, const char *text,
                      size_t length);
-bool drv_debug_override(drv_backend_t *b, const kir_kernel_t *kernel,
-                        td_str_t *out);
+kir_kernel_t *drv_debug_override(drv_backend_t *b, const kir_kernel_t *kernel,
+                                 td_str_t *out);
+/* The same for a file of that folder which replaces a module's text. */
+bool drv_debug_override_text(drv_backend_t *b, const char *name,
+                             td_str_t *out);
 
 /* The device that interprets KIR (payload PLAN_PAYLOAD_KIR). NULL: out of
  * memory. */

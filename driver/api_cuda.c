@@ -102,6 +102,20 @@ static void report_occupancy(drv_backend_t *b, const kir_kernel_t *k,
   pass_remark_number(m, "warps_resident", ix_const(pool, blocks * warps));
 }
 
+/* The kernels, those that were edited by hand in place of ours. */
+static const kir_kernel_t **kernels_of(drv_backend_t *b) {
+  uint32_t n = b->kernels.count;
+  td_str_t text;
+  const kir_kernel_t **out =
+      TD_NEW_ARRAY(b->c->arena, const kir_kernel_t *, n + 1);
+  for (uint32_t k = 0; k < n; k++) {
+    const kir_kernel_t *edited =
+        drv_debug_override(b, b->kernels.kernels[k], &text);
+    out[k] = edited != NULL ? edited : b->kernels.kernels[k];
+  }
+  return out;
+}
+
 /* Kernels go into a module until its text is long; what goes where depends on
  * the text alone. */
 void drv_payloads_cuda(drv_backend_t *b, drv_payloads_t *out) {
@@ -112,19 +126,21 @@ void drv_payloads_cuda(drv_backend_t *b, drv_payloads_t *out) {
   out->launches = TD_NEW_ARRAY(arena, cgc_kernel_t, n + 1);
   b->c->task->stage = "emit-cuda";
   td_buf_t text;
+  td_str_t edited;
+  const kir_kernel_t **kernels = kernels_of(b);
   for (uint32_t k = 0; k < n;) {
     uint32_t first = k;
     size_t bytes = 0;
     while (k < n && (k == first || bytes < PART_BYTES)) {
       td_buf_init(&text, b->c->task);
-      kir_print(&text, b->kernels.kernels[k]);
+      kir_print(&text, kernels[k]);
       bytes += text.length;
       td_buf_free(&text);
       k++;
     }
     td_buf_init(&text, b->c->task);
-    drv_cuda_text(b, (const kir_kernel_t *const *)b->kernels.kernels + first,
-                  k - first, b->c->device.hal == DRV_HAL_SIM, &text,
+    drv_cuda_text(b, kernels + first, k - first,
+                  b->c->device.hal == DRV_HAL_SIM, &text,
                   out->launches + first);
     plan_module_t *m = &out->modules[out->module_count];
     m->name = td_arena_printf(arena, "m%u", out->module_count);
@@ -132,8 +148,13 @@ void drv_payloads_cuda(drv_backend_t *b, drv_payloads_t *out) {
     m->target = b->target->name;
     m->bytes = text.length;
     m->data = td_buf_finish(&text, arena);
+    if (drv_debug_override_text(
+            b, td_arena_printf(arena, "%s.cu", m->name), &edited)) {
+      m->bytes = edited.length;
+      m->data = td_arena_strndup(arena, edited.data, edited.length);
+    }
     for (uint32_t i = first; i < k; i++) {
-      report_occupancy(b, b->kernels.kernels[i], &out->launches[i]);
+      report_occupancy(b, kernels[i], &out->launches[i]);
       out->kernels[i].module = out->module_count;
       out->kernels[i].symbol = out->launches[i].symbol;
     }

@@ -5,7 +5,8 @@
  *   TDSL_DUMP_AFTER   the IR after these passes
  *   TDSL_DUMP_DIR     all of it as files (api_trace.c); --trace DIR is the
  *                     same
- *   TDSL_OVERRIDE_DIR NAME.kir there replaces the text of that kernel
+ *   TDSL_OVERRIDE_DIR NAME.kir there replaces that kernel, mN.cu the CUDA C
+ *                     of a module, both under the names that DUMP_DIR gives
  *
  * Texts go to the host's log. */
 #include "driver/api_backend.h"
@@ -115,19 +116,22 @@ static bool same_frame(drv_backend_t *b, const kir_kernel_t *mine,
                 ix_text(arena, kir_scratch_bytes(edited))) == 0;
 }
 
-bool drv_debug_override(drv_backend_t *b, const kir_kernel_t *kernel,
-                        td_str_t *out) {
+bool drv_debug_override_text(drv_backend_t *b, const char *name,
+                             td_str_t *out) {
   const char *folder = td_env_set(TD_ENV_OVERRIDE_DIR);
   if (folder == NULL) return false;
-  drv_compile_t *c = b->c;
-  const char *path = td_os_join(
-      c->arena, folder, td_arena_printf(c->arena, "%s.kir", kernel->name));
-  td_str_t text;
+  const char *path = td_os_join(b->c->arena, folder, name);
   if (!td_os_exists(path)) return false;
-  if (!td_os_read_file(c->task, path, 0, c->arena, &text)) {
-    td_raise(c->task, TDSL_STATUS_IO, "%s cannot be read", path);
-  }
-  uint32_t file = td_sources_add(c->task, path, text.data, text.length);
+  if (td_os_read_file(b->c->task, path, 0, b->c->arena, out)) return true;
+  td_raise(b->c->task, TDSL_STATUS_IO, "%s cannot be read", path);
+}
+
+kir_kernel_t *drv_debug_override(drv_backend_t *b, const kir_kernel_t *kernel,
+                                 td_str_t *out) {
+  drv_compile_t *c = b->c;
+  const char *name = td_arena_printf(c->arena, "%s.kir", kernel->name);
+  if (!drv_debug_override_text(b, name, out)) return NULL;
+  uint32_t file = td_sources_add(c->task, name, out->data, out->length);
   kir_kernel_t **read = kir_parse(c->task, c->arena, file);
   bool ok = read != NULL && read[0] != NULL &&
             kir_verify(c->task, read[0], "override", true);
@@ -139,8 +143,7 @@ bool drv_debug_override(drv_backend_t *b, const kir_kernel_t *kernel,
   }
   if (!ok) {
     td_raise(c->task, TDSL_STATUS_INVALID_FILE,
-             "%s does not fit the kernel %s", path, kernel->name);
+             "%s does not fit the kernel %s", name, kernel->name);
   }
-  *out = text;
-  return true;
+  return read[0];
 }

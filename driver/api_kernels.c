@@ -18,7 +18,7 @@ enum { MAX_PARTS = 4, PART_BYTES = 24 * 1024 };
 static td_str_t kernel_text(drv_backend_t *b, const kir_kernel_t *k) {
   td_buf_t text;
   td_str_t edited;
-  if (drv_debug_override(b, k, &edited)) return edited;
+  if (drv_debug_override(b, k, &edited) != NULL) return edited;
   td_buf_init(&text, b->c->task);
   kir_print(&text, k);
   size_t n = text.length;

@@ -29,6 +29,7 @@ _Noreturn void rcuda_fail(rcuda_gpu_t *d, td_task_t *task, int code,
     char finding[1024];
     (void)d->report_text(i, finding, sizeof finding);
     td_buf_printf(&out, "\n%s", finding);
+    rcuda_names_explain(d, i, &out);
   }
   const char *message = td_buf_finish(&out, &task->arena);
   bool is_memory = code == RCUDA_OUT_OF_MEMORY;
@@ -55,6 +56,22 @@ rcuda_stream_t *rcuda_stream(rcuda_gpu_t *d) {
   return rcuda_is_capturing(d) ? d->capture_stream : d->stream;
 }
 
+/* Findings that no call failed for: of copies, and those that only warn. The
+ * simulator has printed them; whose memory it was it cannot know. */
+static void tell_new(rcuda_gpu_t *d, td_task_t *task) {
+  size_t count = d->report_count != NULL ? d->report_count() : 0;
+  for (; d->told < count; d->told++) {
+    td_buf_t out;
+    td_buf_init(&out, task);
+    rcuda_names_explain(d, d->told, &out);
+    if (out.length > 0) {
+      td_log(task, TDSL_SEVERITY_WARNING, d->base.vtable->name, "%.*s",
+             (int)out.length - 3, out.data + 2);
+    }
+    td_buf_free(&out);
+  }
+}
+
 /* What fails in a capture is not run: it will fail again outside, or not. */
 bool rcuda_end_call(rcuda_gpu_t *d, td_task_t *task, int code,
                     const char *what) {
@@ -62,6 +79,7 @@ bool rcuda_end_call(rcuda_gpu_t *d, td_task_t *task, int code,
   if (is_kept && code != RCUDA_SUCCESS) d->capture_has_failed = true;
   rcuda_leave(d);
   if (code != RCUDA_SUCCESS && !is_kept) rcuda_fail(d, task, code, what);
+  if (code == RCUDA_SUCCESS) tell_new(d, task);
   return true;
 }
 
@@ -125,6 +143,7 @@ static bool device_launch(hal_device_t *device, hal_program_t *program,
   if (launch->block_count <= 0) return true;
   rcuda_enter(d);
   d->last_kernel = launch->kernel->name;
+  rcuda_names_note(d, launch);
   int code = launch_kernel(d, program, launch);
   return rcuda_end_call(d, task, code, launch->kernel->name);
 }
@@ -148,6 +167,7 @@ static void device_destroy(hal_device_t *device) {
     rcuda_leave(d);
     (void)d->driver.context_release(d->ordinal);
   }
+  rcuda_names_close(d);
   if (d->driver.library != NULL) rcuda_driver_close(&d->driver);
   if (d->has_lock) td_mutex_free(&d->lock);
   if (d->has_capture_lock) td_mutex_free(&d->capture_lock);
@@ -180,6 +200,7 @@ static const hal_vtable_t vtables[2] = {
    .mark = rcuda_mark, .elapsed = rcuda_elapsed,                          \
    .machine = device_machine, .peak_bytes = device_peak,                  \
    .alloc_queued = rcuda_alloc_queued, .free_queued = rcuda_free_queued,  \
+   .tell = rcuda_names_tell,                                              \
    .destroy = device_destroy, .shares_host_memory = false}
     TABLE("cuda"), TABLE("sim"),
 #undef TABLE
@@ -232,6 +253,8 @@ static bool configure(td_task_t *task, rcuda_gpu_t *d, const char *items) {
   at = td_os_dlsym(d->driver.library, RCUDA_SIM_REPORT_TEXT);
   memcpy(&d->report_text, &at, sizeof at);
   if (d->report_text == NULL) d->report_count = NULL;
+  at = td_os_dlsym(d->driver.library, RCUDA_SIM_REPORT_GET);
+  memcpy(&d->report_get, &at, sizeof at);
   at = td_os_dlsym(d->driver.library, RCUDA_SIM_COUNTERS_COUNT);
   memcpy(&d->counters_count, &at, sizeof at);
   at = td_os_dlsym(d->driver.library, RCUDA_SIM_COUNTERS_GET);

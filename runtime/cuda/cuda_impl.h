@@ -29,12 +29,17 @@ typedef struct rcuda_stage {
   bool has_failed;        /* there is none to be had: copies go without */
 } rcuda_stage_t;
 
+typedef struct rcuda_told rcuda_told_t; /* cuda_names.c */
+
 typedef struct rcuda_gpu {
   hal_device_t base;
   tdsl_allocator_t allocator;
   rcuda_driver_t driver;
   rcuda_sim_count_t report_count; /* NULL: a real driver */
   rcuda_sim_get_t report_text;
+  rcuda_sim_get_t report_get;   /* the same as JSON */
+  rcuda_told_t *names;          /* NULL: nothing was launched yet */
+  size_t told;                  /* findings whose tensor was said */
   rcuda_sim_count_t counters_count; /* NULL: nothing is counted */
   rcuda_sim_get_t counters_get;
   rcuda_device_t ordinal;
@@ -115,6 +120,15 @@ bool rcuda_download(hal_device_t *device, td_task_t *task, void *to,
                     const void *from, size_t bytes);
 bool rcuda_fill(hal_device_t *device, td_task_t *task, void *to, int byte,
                 size_t bytes);
+
+/* ---- cuda_names.c: under the device's lock, which `tell` takes ---- */
+/* Keeps what tensors the launch has, if the driver is a simulated one. */
+void rcuda_names_note(rcuda_gpu_t *d, const hal_launch_t *launch);
+void rcuda_names_tell(hal_device_t *device, const plan_slot_t *slot,
+                      const int64_t *vars, const void *data, size_t bytes);
+/* Where the finding's address lies, as a line; nothing if that is unknown. */
+void rcuda_names_explain(const rcuda_gpu_t *d, size_t finding, td_buf_t *out);
+void rcuda_names_close(rcuda_gpu_t *d);
 
 /* ---- cuda_graph.c ---- */
 bool rcuda_has_graphs(const rcuda_gpu_t *d);

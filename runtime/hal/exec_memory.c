@@ -164,8 +164,17 @@ static void count_memory(hal_exec_t *x) {
   x->stats.device_bytes = sum;
 }
 
+static void tell_slots(hal_exec_t *x) {
+  const hal_vtable_t *v = x->device->vtable;
+  for (uint32_t s = 0; v->tell != NULL && s < x->entry->slot_count; s++) {
+    v->tell(x->device, &x->entry->slots[s], x->binding.vars,
+            x->slot_places[s], x->binding.bytes[s]);
+  }
+}
+
 bool hal_exec_place(hal_exec_t *x, td_task_t *task, bool poison) {
   if (!place_slots(x, task, poison)) return false;
+  tell_slots(x);
   if (!place_buffers(x, task, poison)) return false;
   count_memory(x);
   return true;

@@ -86,7 +86,8 @@ static bool run_launch(hal_exec_t *x, td_task_t *task, const plan_step_t *s) {
   hal_launch_t launch = {
       .kernel = k, .kernel_index = s->kernel, .buffers = x->launch_places,
       .buffer_bytes = x->launch_sizes, .scalars = x->launch_scalars,
-      .block_count = blocks, .scratch_bytes = (size_t)scratch};
+      .block_count = blocks, .scratch_bytes = (size_t)scratch,
+      .entry = x->entry, .tensors = s->buffers, .vars = x->binding.vars};
   x->stats.launches++;
   count_ledger(x, k, &own);
   uint64_t start = 0;

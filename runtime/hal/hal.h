@@ -20,6 +20,11 @@ typedef struct hal_launch {
   const int64_t *scalars;
   int64_t block_count;
   size_t scratch_bytes;       /* per worker */
+  /* for messages: which buffers of an entry they are, and its variables;
+   * entry may be NULL */
+  const plan_entry_t *entry;
+  const uint32_t *tensors;
+  const int64_t *vars;
 } hal_launch_t;
 
 typedef struct hal_vtable {
@@ -71,6 +76,9 @@ typedef struct hal_vtable {
    * serve, and everything launched is done when launch returns */
   void *(*alloc_queued)(hal_device_t *, size_t bytes);
   void (*free_queued)(hal_device_t *, void *data);
+  /* optional: an argument lies there from now on; for messages */
+  void (*tell)(hal_device_t *, const plan_slot_t *, const int64_t *vars,
+               const void *data, size_t bytes);
   bool shares_host_memory;    /* caller's buffers are used in place */
 } hal_vtable_t;
 
