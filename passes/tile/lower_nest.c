@@ -134,6 +134,10 @@ void tile_nest_fold(tile_t *t, nest_t *s, kir_block_t *block) {
   tile_store_value(t, block, n->outs[0], s->par, s->subs, fold);
 }
 
+bool tile_nest_is_by_row(tile_t *t, const nest_t *s) {
+  return choose(t, s->node, s->prefix) == BY_ROW;
+}
+
 bool tile_nest_is_row_sum(tile_t *t, const nest_t *s) {
   const tir_node_t *n = s->node;
   return n->reduce == TIR_REDUCE_SUM && n->index_count == s->prefix + 1 &&
@@ -590,6 +594,7 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
     states[k].prefix = prefix;
     states[k].par = parallel_count(t->nodes[k]);
   }
+  if (tile_lower_long_rows(t, states, prefix)) return;
   tile_nest_find_joined(t, states, t->node_count);
   tile_nest_share_work(t, states, t->node_count);
   describe(t, states, prefix);

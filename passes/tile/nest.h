@@ -33,6 +33,8 @@ void tile_nest_add(tile_t *t, nest_t *s, kir_block_t *block,
 void tile_nest_begin(tile_t *t, nest_t *s, kir_block_t *block);
 /* Its lanes folded into the node's output. */
 void tile_nest_fold(tile_t *t, nest_t *s, kir_block_t *block);
+/* Lanes run over the last index of its reduction. */
+bool tile_nest_is_by_row(tile_t *t, const nest_t *s);
 /* A sum whose lanes run over the only index behind the prefix. */
 bool tile_nest_is_row_sum(tile_t *t, const nest_t *s);
 
@@ -51,6 +53,11 @@ void tile_nest_share_work(tile_t *t, nest_t *states, uint32_t count);
  * go together. */
 void tile_nest_ahead(tile_t *t, const nest_t *s, kir_block_t *block,
                      kir_expr_t *base, int64_t lanes, int64_t rows);
+
+/* ---- nest_block.c ---- */
+/* A group on a GPU whose rows are long, each by a block of warps; false, and
+ * nothing made: it is another group. */
+bool tile_lower_long_rows(tile_t *t, nest_t *states, uint32_t prefix);
 
 /* ---- nest_join.c ---- */
 void tile_nest_find_joined(tile_t *t, nest_t *states, uint32_t count);

@@ -44,32 +44,29 @@ void tile_stage_dims(const tile_t *t, const tir_value_t *v, uint32_t prefix,
 
 /* ---- which rows ---------------------------------------------------------- */
 
-typedef struct row {
-  const tir_value_t *value;
-  uint32_t readers;
-  const tir_node_t *last;
-  bool is_refused;
-} row_t;
-
 typedef struct search {
   tile_t *t;
   const tir_node_t *node;
   uint32_t prefix;
   bool has_choice;   /* of the node: what it reads may depend */
-  TD_VEC(row_t) rows;
+  tile_rows_t *rows;
 } search_t;
 
-static row_t *row_of(search_t *s, const tir_value_t *v) {
-  for (size_t i = 0; i < s->rows.length; i++) {
-    if (s->rows.data[i].value == v) return &s->rows.data[i];
+static tile_row_t *row_of(search_t *s, const tir_value_t *v) {
+  for (size_t i = 0; i < s->rows->length; i++) {
+    if (s->rows->data[i].value == v) return &s->rows->data[i];
   }
-  row_t row = {.value = v};
-  td_vec_push(s->t->arena, &s->rows, row);
-  return &td_vec_last(&s->rows);
+  tile_row_t row = {.value = v};
+  td_vec_push(s->t->arena, s->rows, row);
+  return &td_vec_last(s->rows);
 }
 
-/* A parameter that the caller has filled. */
+/* All of it is there: a map has every element, and what comes from outside the
+ * caller has filled. */
 static bool is_whole(const tir_func_t *func, const tir_value_t *v) {
+  if (v->def != NULL && v->def->kind == TIR_MAP && v->def->cascade == 0) {
+    return true;
+  }
   for (uint32_t i = 0; i < func->slot_count; i++) {
     if (func->slots[i].value == v) return true;
   }
@@ -87,7 +84,7 @@ static void note_load(void *user, tir_expr_t *e) {
   if (e->op != TIR_X_LOAD) return;
   const tir_value_t *v = e->u.value;
   if (v->rank <= s->prefix || td_map_get_u64(&s->t->homes, key_of(v))) return;
-  row_t *row = row_of(s, v);
+  tile_row_t *row = row_of(s, v);
   row->readers += row->last != s->node;
   row->last = s->node;
   row->is_refused |= s->has_choice && !is_whole(s->t->func, v);
@@ -96,6 +93,19 @@ static void note_load(void *user, tir_expr_t *e) {
     row->is_refused |= e->args[i]->op != TIR_X_INDEX ||
                        e->args[i]->u.index != index ||
                        v->dims[i] != index->extent;
+  }
+}
+
+void tile_stage_find(tile_t *t, uint32_t prefix, tile_rows_t *out) {
+  search_t s = {.t = t, .prefix = prefix, .rows = out};
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    tir_node_t *n = t->nodes[k];
+    s.node = n;
+    s.has_choice = n->guard != NULL;
+    tir_walk(t->arena, n->body, note_choice, &s);
+    for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
+      tir_walk(t->arena, *tir_node_expr(n, i), note_load, &s);
+    }
   }
 }
 
@@ -143,24 +153,18 @@ static void bring(tile_t *t, kir_block_t *block, const tir_value_t *v,
 
 void tile_stage_rows(tile_t *t, kir_block_t *block,
                      kir_expr_t *const *prefix_subs, uint32_t prefix) {
-  search_t s = {.t = t, .prefix = prefix};
+  tile_rows_t rows = {0};
   int64_t used = 0;
   if (t->target->warp == 0 || t->node_count < 2 || prefix == 0) return;
   for (uint32_t k = 0; k < t->node_count; k++) {
-    tir_node_t *n = t->nodes[k];
-    const tir_value_t *v = n->outs[0];
+    const tir_value_t *v = t->nodes[k]->outs[0];
     int64_t bytes = tile_stage_bytes(v, prefix);
     bool is_here = td_map_get_u64(&t->homes, key_of(v)) != NULL;
     if (is_here && v->rank > prefix && bytes <= ROW_BYTES) used += bytes;
-    s.node = n;
-    s.has_choice = n->guard != NULL;
-    tir_walk(t->arena, n->body, note_choice, &s);
-    for (uint32_t i = 0; i < tir_node_expr_count(n); i++) {
-      tir_walk(t->arena, *tir_node_expr(n, i), note_load, &s);
-    }
   }
-  for (size_t i = 0; i < s.rows.length; i++) {
-    const row_t *row = &s.rows.data[i];
+  tile_stage_find(t, prefix, &rows);
+  for (size_t i = 0; i < rows.length; i++) {
+    const tile_row_t *row = &rows.data[i];
     if (row->is_refused || row->readers < 2) continue;
     int64_t bytes = tile_stage_bytes(row->value, prefix);
     if (bytes > ROW_BYTES - used) continue;

@@ -70,6 +70,8 @@ kir_buffer_t *tile_param(tile_t *t, const tir_value_t *value, bool is_read,
  * made for the purpose, of equal size). */
 kir_buffer_t *tile_view_param(tile_t *t, const tir_value_t *value,
                               const tir_value_t *view);
+/* The parameter, written, of a value whose home is scratch. */
+kir_buffer_t *tile_output(tile_t *t, const tir_value_t *value);
 /* What loads of a value give from now on; NULL: memory again. */
 void tile_set_element(tile_t *t, const tir_value_t *value, kir_expr_t *e);
 bool tile_escapes(const tile_t *t, const tir_value_t *value);

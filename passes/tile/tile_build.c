@@ -306,8 +306,7 @@ void tile_store(tile_t *t, kir_block_t *block, kir_buffer_t *buffer,
             kir_store_stmt(t->kernel, buffer, count, subs, value));
 }
 
-/* The parameter behind a value whose home is scratch. */
-static kir_buffer_t *output_of(tile_t *t, const tir_value_t *value) {
+kir_buffer_t *tile_output(tile_t *t, const tir_value_t *value) {
   kir_buffer_t *b = td_map_get_u64(&t->outputs, key_of(value));
   if (b != NULL) return b;
   tir_value_t *view = TD_NEW(t->arena, tir_value_t);
@@ -330,7 +329,7 @@ void tile_store_value(tile_t *t, kir_block_t *block, const tir_value_t *value,
     b->is_written = true;
   } else if (tile_escapes(t, value)) {
     v = tile_let(t, block, value->name, v);
-    tile_store(t, block, output_of(t, value), count, subs, v);
+    tile_store(t, block, tile_output(t, value), count, subs, v);
   }
   if (home == NULL) {
     tile_store(t, block, b, count, subs, v);

@@ -1,6 +1,6 @@
 """What generated kernels do to memory, as the simulated GPU counts it: no two
 lanes of a phase meet in a bank of shared memory, in products of all layouts
-and in rows; rows are read once, masked ones too; an order of tiles that
+and in rows; rows are read once, masked ones and long ones too; an order of tiles that
 saves memory traffic changes no result; a convolution is a product whose
 operand exists nowhere; rows that choose their weights read each weight once; a
 gate reads its rows once and stores one tensor; keys of a sweep come along their
@@ -24,6 +24,31 @@ import nvrtc  # noqa: E402
 FAILED = []
 PRODUCT = """export fn f(x: T[X], w: T[W]) -> y: T[M, N] {
   y[i, j] = sum[k] E
+}
+"""
+LONG = """dyn R <= 8, N <= %d
+export fn softmax(x: f32[R, N]) -> (y: f32[R, N], m: f32[R]) {
+  m[i] = max[j] x[i, j]
+  e[i, j] = exp(x[i, j] - m[i])
+  s[i] = sum[j] e[i, j]
+  y[i, j] = e[i, j] / s[i]
+}
+export fn norm(x: f32[R, N]) -> (y: f32[R, N], q: f32[R]) {
+  m[i] = (sum[j] x[i, j]) / f32(N)
+  v[i] = (sum[j] (x[i, j] - m[i]) * (x[i, j] - m[i])) / f32(N)
+  q[i] = rsqrt(v[i] + 1e-5)
+  y[i, j] = (x[i, j] - m[i]) * q[i]
+}
+export fn turned(x: f32[R, N]) -> (y: f32[R, N], s: f32[R]) {
+  a[i, j] = x[i, j] * 0.5
+  s[i] = sum[j] a[i, j] * x[i, j]
+  y[i, j] = a[i, N - 1 - j] + a[i, j] * s[i]
+}
+export fn halves(x: f32[R, N]) -> (y: f16[R, N]) {
+  h[i, j]: f16 = x[i, j]
+  s[i] = sum[j] f32(h[i, j]) * f32(h[i, j])
+  m[i] = max[j] abs(f32(h[i, j]) - s[i])
+  y[i, j] = f32(h[i, j]) / m[i]
 }
 """
 ROWS = """dyn M <= 1000
@@ -108,6 +133,39 @@ def rows(folder):
         check("rows read once, " + entry,
               64 * row <= c["global.bytes_read"] <= 64 * (row + extra) and
               c["global.unique_read"] <= 64 * (row + 4), got)
+
+
+def long_rows(folder):
+    """A block a row: read once, written once, no bit other than where the
+    bound of the row leaves no room to keep it, which reads it again."""
+    def one(entry, n, bound, device):
+        out = os.path.join(folder, "long.json")
+        given = os.path.join(folder, "given.json")
+        x = [i * 101 % 997 / 128 - 3 for i in range(3 * n)]
+        with open(given, "w") as f:
+            json.dump({"x": {"dtype": "f32", "shape": [3, n], "data": x}}, f)
+        said = run(folder, LONG % bound, device, "--entry", entry, "--in",
+                   "@=" + given, "--out", out, "--counters", "--json")
+        with open(out) as f:
+            results = json.load(f)["results"]
+        return json.loads(said)["launches"], results
+
+    for entry, n, bound, device in (
+            ("softmax", 4097, 12288, "sim:a100"),
+            ("softmax", 12288, 12288, "sim:h100"),
+            ("norm", 8192, 8192, "sim:a100"), ("norm", 100, 12288, "sim:h100"),
+            ("turned", 8191, 8191, "sim:a100"),
+            ("halves", 8192, 12288, "sim:h100")):
+        launches, got = one(entry, n, bound, device)
+        size = 2 if entry == "halves" else 4
+        numbers = 0 if entry == "halves" else 3 * 4
+        c = launches[0]["counters"]
+        _, again = one(entry, n, 1 << 20, device)
+        check("one pass over rows, %s of %d" % (entry, n),
+              len(launches) == 1 and launches[0]["grid"][0] == 3 and
+              c["global.bytes_read"] == 3 * n * 4 and
+              c["global.bytes_written"] == 3 * n * size + numbers and
+              got == again, (c, got == again))
 
 
 def order(folder):
@@ -274,6 +332,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         products(folder)
         rows(folder)
+        long_rows(folder)
         order(folder)
         implicit(folder)
         grouped(folder)
