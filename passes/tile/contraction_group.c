@@ -96,12 +96,10 @@ static void barrier(product_t *p, kir_block_t *block) {
 }
 
 /* Lane loop of all threads: *id is the thread. */
-static kir_block_t *threads(product_t *p, kir_block_t *block, int64_t warps,
-                            kir_expr_t *w, kir_expr_t **id,
-                            kir_stmt_t **loop) {
+static kir_block_t *threads(product_t *p, kir_block_t *block, kir_expr_t *w,
+                            kir_expr_t **id, kir_stmt_t **loop) {
   tile_t *t = p->t;
   kir_expr_t *l;
-  (void)warps;
   kir_block_t *body = tile_loop(t, block, KIR_LOOP_LANE, "l", tile_int(t, 0),
                                 tile_int(t, WARP), 1, &l);
   *loop = td_vec_last(block);
@@ -129,13 +127,13 @@ static void list_by_threads(product_t *p, kir_block_t *block, int64_t warps,
                   1, &w);
     kir_buffer_t *own = tile_alloc(t, warp, step == 0 ? "own" : "at",
                                    TDSL_DTYPE_I64, KIR_REGISTER, 1, lanes);
-    kir_block_t *body = threads(p, warp, warps, w, &id, &loop);
+    kir_block_t *body = threads(p, warp, w, &id, &loop);
     kir_expr_t *l = kir_var_ref(arena, loop->var);
     tile_store(t, body, own, 1, &l, zero);
     if (step == 1) {
       kir_block_t *before = tile_loop(t, warp, KIR_LOOP_SERIAL, "i", zero,
                                       tile_int(t, all), 1, &i);
-      body = threads(p, before, warps, w, &id, &loop);
+      body = threads(p, before, w, &id, &loop);
       l = kir_var_ref(arena, loop->var);
       loop->mask = tile_less(t, i, id);
       tile_store(t, body, own, 1, &l,
@@ -143,7 +141,7 @@ static void list_by_threads(product_t *p, kir_block_t *block, int64_t warps,
     }
     kir_block_t *rows = tile_loop(t, warp, KIR_LOOP_SERIAL, "r", zero, limit,
                                   all, &i);
-    body = threads(p, rows, warps, w, &id, &loop);
+    body = threads(p, rows, w, &id, &loop);
     l = kir_var_ref(arena, loop->var);
     kir_expr_t *in_range = kir_add(arena, i, id);
     kir_expr_t *row = kir_add(arena, p->first, in_range);
@@ -155,7 +153,7 @@ static void list_by_threads(product_t *p, kir_block_t *block, int64_t warps,
     kir_expr_t *at = load_of(p, own, l);
     if (step == 1) tile_store(t, body, p->list, 1, &at, row);
     tile_store(t, body, own, 1, &l, kir_add(arena, at, tile_int(t, 1)));
-    body = threads(p, warp, warps, w, &id, &loop);
+    body = threads(p, warp, w, &id, &loop);
     l = kir_var_ref(arena, loop->var);
     if (step == 0) {
       tile_store(t, body, counts, 1, &id, load_of(p, own, l));
@@ -171,7 +169,7 @@ static void list_by_threads(product_t *p, kir_block_t *block, int64_t warps,
   kir_block_t *warp = tile_loop(t, block, KIR_LOOP_WARP, "warp", zero,
                                 tile_int(t, warps), 1, &w);
   for (int64_t from = 0; from < size; from += all) {
-    kir_block_t *body = threads(p, warp, warps, w, &id, &loop);
+    kir_block_t *body = threads(p, warp, w, &id, &loop);
     id = kir_add(arena, id, tile_int(t, from));
     if (from + all > size) loop->mask = tile_less(t, id, tile_int(t, size));
     kir_expr_t *at = kir_add(arena, p->count, id);

@@ -38,28 +38,12 @@ sim_pattern_t *sim_usual(sim_warp_t *w, const sim_ins_t *i, uint32_t m,
   return sim_pattern_fill(p, m, address, size, is_shared) ? p : NULL;
 }
 
-static uint32_t row_of(const sim_warp_t *w, const sim_ins_t *i, uint32_t e) {
-  return i->lanes == 1 ? i->d | sim_kind(i, 0) : sim_list(w, i, e);
-}
-
 /* Every element is a 32-bit row of 4 bytes. */
 static bool is_words(const sim_warp_t *w, const sim_ins_t *i) {
   if (i->bytes != 4) return false;
   for (uint32_t e = 0; e < i->lanes; e++)
-    if ((row_of(w, i, e) & 3u) != SIM_ROW_32) return false;
+    if ((sim_element_row(w, i, e) & 3u) != SIM_ROW_32) return false;
   return true;
-}
-
-static void put(sim_warp_t *w, const sim_ins_t *i, uint32_t row, uint32_t l,
-                uint64_t raw) {
-  unsigned bits = i->bytes * 8u;
-  if ((i->mods & SIM_MOD_SIGNED) && bits < 64 && (raw >> (bits - 1) & 1))
-    raw |= ~UINT64_C(0) << bits;
-  if ((row & 3u) == SIM_ROW_64)
-    sim_row64(w, row & ~3u)[l] = raw;
-  else if ((row & 3u) == SIM_ROW_32)
-    sim_row(w, row & ~3u)[l] =
-        i->sub2 ? (uint32_t)raw & 0xFFFFu : (uint32_t)raw;
 }
 
 typedef uint32_t quad_t __attribute__((vector_size(16), may_alias));
@@ -68,7 +52,7 @@ typedef uint32_t quad_t __attribute__((vector_size(16), may_alias));
 static void load_quads(sim_warp_t *w, const sim_ins_t *i, const uint8_t *base,
                        const int32_t *rel) {
   uint8_t *d[4];
-  for (uint32_t e = 0; e < 4; e++) d[e] = w->r + (row_of(w, i, e) & ~3u);
+  for (uint32_t e = 0; e < 4; e++) d[e] = w->r + (sim_element_row(w, i, e) & ~3u);
   for (uint32_t l = 0; l < 32; l += 4) {
     quad_t q[4], r[4];
     for (uint32_t k = 0; k < 4; k++) memcpy(&q[k], base + rel[l + k], 16);
@@ -87,7 +71,7 @@ static void load_quads(sim_warp_t *w, const sim_ins_t *i, const uint8_t *base,
 static void store_quads(sim_warp_t *w, const sim_ins_t *i, uint8_t *base,
                         const int32_t *rel) {
   const uint8_t *s[4];
-  for (uint32_t e = 0; e < 4; e++) s[e] = w->r + (row_of(w, i, e) & ~3u);
+  for (uint32_t e = 0; e < 4; e++) s[e] = w->r + (sim_element_row(w, i, e) & ~3u);
   for (uint32_t l = 0; l < 32; l += 4) {
     quad_t q[4], r[4];
     for (uint32_t e = 0; e < 4; e++) memcpy(&q[e], s[e] + 4 * l, 16);
@@ -110,7 +94,7 @@ static void load_rows(sim_warp_t *w, const sim_ins_t *i,
   bool words = is_words(w, i);
   if (words && p->is_same) {
     for (uint32_t e = 0; e < i->lanes; e++) {
-      sim_u32 *d = sim_row(w, row_of(w, i, e) & ~3u);
+      sim_u32 *d = sim_row(w, sim_element_row(w, i, e) & ~3u);
       uint32_t v = *(const sim_u32 *)(const void *)(base + 4 * e);
       SIM_STORE(uint32_t, d, v);
     }
@@ -125,7 +109,7 @@ static void load_rows(sim_warp_t *w, const sim_ins_t *i,
     return;
   }
   for (uint32_t e = 0; e < i->lanes; e++) {
-    uint32_t row = row_of(w, i, e);
+    uint32_t row = sim_element_row(w, i, e);
     const uint8_t *from = base + e * i->bytes;
     if (words && m == SIM_FULL) {
       sim_u32 *d = sim_row(w, row & ~3u);
@@ -138,7 +122,7 @@ static void load_rows(sim_warp_t *w, const sim_ins_t *i,
         d[l] = (uint32_t)sim_load_raw(from + p->rel[l], 2);
     } else {
       for (uint32_t l = 0; l < 32; l++)
-        if (SIM_BIT(m)) put(w, i, row, l, sim_load_raw(from + p->rel[l],
+        if (SIM_BIT(m)) sim_put_element(w, i, row, l, sim_load_raw(from + p->rel[l],
                                                        i->bytes));
     }
   }
@@ -157,7 +141,7 @@ static void store_rows(sim_warp_t *w, const sim_ins_t *i,
     return;
   }
   for (uint32_t e = 0; e < i->lanes; e++) {
-    uint32_t row = row_of(w, i, e);
+    uint32_t row = sim_element_row(w, i, e);
     uint8_t *to = base + e * i->bytes;
     bool wide = (row & 3u) == SIM_ROW_64;
     const sim_u32 *s = sim_row(w, row & ~3u);

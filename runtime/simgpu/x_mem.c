@@ -55,24 +55,6 @@ static bool is_defined(const sim_warp_t *w, const sim_access_t *x,
   return true;
 }
 
-/* The row of element e, and its class. */
-static uint32_t element_row(const sim_warp_t *w, const sim_ins_t *i,
-                            uint32_t e) {
-  return i->lanes == 1 ? i->d | sim_kind(i, 0) : sim_list(w, i, e);
-}
-
-static void put(sim_warp_t *w, const sim_ins_t *i, uint32_t row, uint32_t l,
-                uint64_t raw) {
-  unsigned bits = i->bytes * 8u;
-  if ((i->mods & SIM_MOD_SIGNED) && bits < 64 && (raw >> (bits - 1) & 1))
-    raw |= ~UINT64_C(0) << bits;
-  if ((row & 3u) == SIM_ROW_64)
-    sim_row64(w, row & ~3u)[l] = raw;
-  else if ((row & 3u) == SIM_ROW_32)
-    sim_row(w, row & ~3u)[l] =
-        i->sub2 ? (uint32_t)raw & 0xFFFFu : (uint32_t)raw;
-}
-
 /* Words from anywhere, and consecutive elements, without extension: whole
    rows at once. */
 static bool load_run(sim_warp_t *w, const sim_ins_t *i,
@@ -96,7 +78,7 @@ static bool load_run(sim_warp_t *w, const sim_ins_t *i,
   const uint8_t *p = x->host[0];
   uint32_t step = i->lanes;
   for (uint32_t e = 0; e < step; e++) {
-    uint32_t row = element_row(w, i, e);
+    uint32_t row = sim_element_row(w, i, e);
     if ((row & 3u) == SIM_ROW_32 && i->bytes == 4) {
       sim_u32 *d = sim_row(w, row & ~3u);
       const sim_u32 *s = (const sim_u32 *)(const void *)(p + 4 * e);
@@ -111,7 +93,7 @@ static bool load_run(sim_warp_t *w, const sim_ins_t *i,
         d[l] = (uint32_t)sim_load_raw(p + 2 * (l * step + e), 2);
     } else {
       for (uint32_t l = 0; l < 32; l++)
-        put(w, i, row, l,
+        sim_put_element(w, i, row, l,
             sim_load_raw(p + i->bytes * (l * step + e), i->bytes));
     }
   }
@@ -135,7 +117,7 @@ static bool load(sim_warp_t *w, const sim_ins_t *i, const sim_access_t *x,
   }
   if (!load_run(w, i, x)) {
     for (uint32_t e = 0; e < i->lanes; e++) {
-      uint32_t row = element_row(w, i, e);
+      uint32_t row = sim_element_row(w, i, e);
       for (uint32_t l = 0; l < 32; l++) {
         if (!(x->mask >> l & 1)) continue;
         const uint8_t *p = x->is_same ? x->host[x->first]
@@ -143,7 +125,7 @@ static bool load(sim_warp_t *w, const sim_ins_t *i, const sim_access_t *x,
                                ? x->host[x->first] +
                                      (size_t)(l - x->first) * x->size
                                : x->host[l];
-        put(w, i, row, l, sim_load_raw(p + e * i->bytes, i->bytes));
+        sim_put_element(w, i, row, l, sim_load_raw(p + e * i->bytes, i->bytes));
       }
     }
   }
@@ -164,7 +146,7 @@ static bool load(sim_warp_t *w, const sim_ins_t *i, const sim_access_t *x,
       bits = undefined_bytes(w, &one, l, space);
     }
     for (uint32_t e = 0; e < i->lanes; e++) {
-      uint32_t row = element_row(w, i, e);
+      uint32_t row = sim_element_row(w, i, e);
       if ((row & 3u) == SIM_ROW_NONE) continue;
       uint32_t part = bits >> (e * i->bytes) & ((1u << i->bytes) - 1);
       /* an undefined sign spoils what it is spread over */
@@ -180,7 +162,7 @@ static bool store(sim_warp_t *w, const sim_ins_t *i, const sim_access_t *x,
                   ptx_space_t space) {
   if (x->mask == 0) return true;
   for (uint32_t e = 0; e < i->lanes; e++) {
-    uint32_t row = element_row(w, i, e);
+    uint32_t row = sim_element_row(w, i, e);
     bool wide = (row & 3u) == SIM_ROW_64;
     const sim_u32 *s = sim_row(w, row & ~3u);
     const sim_u64 *s64 = sim_row64(w, row & ~3u);
@@ -221,7 +203,7 @@ static bool store(sim_warp_t *w, const sim_ins_t *i, const sim_access_t *x,
   }
   if (!w->is_tainted) return true;
   for (uint32_t e = 0; e < i->lanes; e++) {
-    uint32_t row = element_row(w, i, e);
+    uint32_t row = sim_element_row(w, i, e);
     if ((row & 3u) == SIM_ROW_NONE) continue;
     for (uint32_t l = 0; l < 32; l++) {
       uint8_t bits = sim_shadow(w, row & ~3u)[l];
@@ -362,11 +344,11 @@ GENERIC(st_generic, store_to)
 SIM_DEF(ld_param) {
   const sim_launch_t *launch = w->cta->launch;
   for (uint32_t e = 0; e < i->lanes; e++) {
-    uint32_t row = element_row(w, i, e);
+    uint32_t row = sim_element_row(w, i, e);
     uint64_t raw =
         sim_load_raw(launch->params + i->imm + e * i->bytes, i->bytes);
     for (uint32_t l = 0; l < 32; l++) {
-      if (SIM_BIT(m)) put(w, i, row, l, raw);
+      if (SIM_BIT(m)) sim_put_element(w, i, row, l, raw);
     }
     if (w->is_tainted && (row & 3u) != SIM_ROW_NONE) {
       for (uint32_t l = 0; l < 32; l++)

@@ -98,4 +98,23 @@ static inline uint64_t sim_load_raw(const uint8_t *p, uint32_t bytes) {
   }
 }
 
+/* The row of element e, and its class. */
+static inline uint32_t sim_element_row(const sim_warp_t *w,
+                                       const sim_ins_t *i, uint32_t e) {
+  return i->lanes == 1 ? i->d | sim_kind(i, 0) : sim_list(w, i, e);
+}
+
+/* What was loaded into lane l of that row, widened. */
+static inline void sim_put_element(sim_warp_t *w, const sim_ins_t *i,
+                                   uint32_t row, uint32_t l, uint64_t raw) {
+  unsigned bits = i->bytes * 8u;
+  if ((i->mods & SIM_MOD_SIGNED) && bits < 64 && (raw >> (bits - 1) & 1))
+    raw |= ~UINT64_C(0) << bits;
+  if ((row & 3u) == SIM_ROW_64)
+    sim_row64(w, row & ~3u)[l] = raw;
+  else if ((row & 3u) == SIM_ROW_32)
+    sim_row(w, row & ~3u)[l] =
+        i->sub2 ? (uint32_t)raw & 0xFFFFu : (uint32_t)raw;
+}
+
 #endif

@@ -1,11 +1,11 @@
 """What generated kernels do to memory, as the simulated GPU counts it: no two
 lanes of a phase meet in a bank of shared memory, in products of all layouts
-and in rows; rows are read once, masked ones and long ones too; an order of tiles that
-saves memory traffic changes no result; a convolution is a product whose
-operand exists nowhere; rows that choose their weights read each weight once; a
-gate reads its rows once and stores one tensor; keys of a sweep come along their
-rows. What is said of a kernel before it is compiled is what it turns out to
-take.
+and in rows; rows are read once, masked ones and long ones too; an order of
+tiles that saves memory traffic changes no result; a convolution is a product
+whose operand exists nowhere; rows that choose their weights read each weight
+once; a gate reads its rows once and stores one tensor; keys of a sweep come
+along their rows. What is said of a kernel before it is compiled is what it
+turns out to take.
 
 An access of 4 bytes a lane takes one wavefront for 128 bytes, one of 16 bytes
 four; so wavefronts * 128 = bytes says that there was no conflict, where all
