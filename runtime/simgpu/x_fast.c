@@ -52,7 +52,8 @@ typedef uint32_t quad_t __attribute__((vector_size(16), may_alias));
 static void load_quads(sim_warp_t *w, const sim_ins_t *i, const uint8_t *base,
                        const int32_t *rel) {
   uint8_t *d[4];
-  for (uint32_t e = 0; e < 4; e++) d[e] = w->r + (sim_element_row(w, i, e) & ~3u);
+  for (uint32_t e = 0; e < 4; e++)
+    d[e] = w->r + (sim_element_row(w, i, e) & ~3u);
   for (uint32_t l = 0; l < 32; l += 4) {
     quad_t q[4], r[4];
     for (uint32_t k = 0; k < 4; k++) memcpy(&q[k], base + rel[l + k], 16);
@@ -71,7 +72,8 @@ static void load_quads(sim_warp_t *w, const sim_ins_t *i, const uint8_t *base,
 static void store_quads(sim_warp_t *w, const sim_ins_t *i, uint8_t *base,
                         const int32_t *rel) {
   const uint8_t *s[4];
-  for (uint32_t e = 0; e < 4; e++) s[e] = w->r + (sim_element_row(w, i, e) & ~3u);
+  for (uint32_t e = 0; e < 4; e++)
+    s[e] = w->r + (sim_element_row(w, i, e) & ~3u);
   for (uint32_t l = 0; l < 32; l += 4) {
     quad_t q[4], r[4];
     for (uint32_t e = 0; e < 4; e++) memcpy(&q[e], s[e] + 4 * l, 16);
@@ -122,8 +124,9 @@ static void load_rows(sim_warp_t *w, const sim_ins_t *i,
         d[l] = (uint32_t)sim_load_raw(from + p->rel[l], 2);
     } else {
       for (uint32_t l = 0; l < 32; l++)
-        if (SIM_BIT(m)) sim_put_element(w, i, row, l, sim_load_raw(from + p->rel[l],
-                                                       i->bytes));
+        if (SIM_BIT(m))
+          sim_put_element(w, i, row, l,
+                          sim_load_raw(from + p->rel[l], i->bytes));
     }
   }
 }
