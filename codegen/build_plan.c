@@ -1,6 +1,7 @@
 /* build_plan.c: see build_plan.h. */
 #include "codegen/build_plan.h"
 
+#include "codegen/kernel_ledger.h"
 #include "codegen/plan_expr.h"
 #include "runtime/base/num.h"
 
@@ -371,55 +372,6 @@ static void note_kept(const cg_kernel_t *k, const tir_block_t *block,
   }
 }
 
-/* ---- flops -------------------------------------------------------------- */
-
-/* One for each arithmetic operation on floats that a tuple makes, functions
- * included; a sum's addition is one more. */
-static void count_op(void *user, tir_expr_t *e) {
-  int64_t *count = user;
-  bool is_float =
-      e->type == TDSL_DTYPE_F32 || e->type == TDSL_DTYPE_F64;
-  bool is_op = e->op != TIR_X_CONST && e->op != TIR_X_LOAD &&
-               e->op != TIR_X_SELECT && e->op != TIR_X_CAST &&
-               e->op != TIR_X_UNIFORM && e->op != TIR_X_ROUND_TF32;
-  *count += is_float && is_op;
-}
-
-static bool is_known(void *user, const ix_symbol_t *s) {
-  const cg_vars_t *vars = user;
-  for (size_t i = 0; i < vars->length; i++) {
-    if (vars->data[i] == s) return true;
-  }
-  return false;
-}
-
-/* Operations of all nodes of a group, over the kernel's scalars. */
-static void sum_flops(builder_t *b, const tir_block_t *block, uint32_t group,
-                      cg_vars_t *dims, plan_expr_t *sum) {
-  for (size_t i = 0; i < block->length; i++) {
-    tir_node_t *n = block->data[i];
-    if (n->kind == TIR_LOOP) sum_flops(b, &n->body_nodes, group, dims, sum);
-    if (n->group != group || n->kind == TIR_LOOP) continue;
-    /* of a product, what its operands take is done once and not per tuple */
-    bool is_product = n->is_fma && n->reduce == TIR_REDUCE_SUM;
-    int64_t ops =
-        is_product ? 2 : n->reduce == TIR_REDUCE_SUM || n->is_accumulate;
-    for (uint32_t k = 0; !is_product && k < tir_node_expr_count(n); k++) {
-      tir_walk(b->arena, *tir_node_expr(n, k), count_op, &ops);
-    }
-    plan_expr_t all = plan_const(b->arena, ops);
-    bool ok = ops > 0;
-    for (uint32_t k = 0; ok && k < n->index_count; k++) {
-      const ix_poly_t *extent = n->indices[k]->extent;
-      ok = ix_each_symbol(extent, is_known, dims);
-      if (!ok) break;
-      all = plan_join(b->arena, PLAN_X_MUL, all,
-                      cg_plan_poly(b->task, b->arena, dims, extent));
-    }
-    if (ok) *sum = plan_join(b->arena, PLAN_X_ADD, *sum, all);
-  }
-}
-
 static void add_kernels(builder_t *b) {
   const cg_plan_input_t *in = b->input;
   plan_t *plan = b->plan;
@@ -440,7 +392,6 @@ static void add_kernels(builder_t *b) {
     out->buffer_count = kernel->param_count;
     out->is_read = TD_NEW_ARRAY(b->arena, bool, kernel->param_count + 1);
     out->is_written = TD_NEW_ARRAY(b->arena, bool, kernel->param_count + 1);
-    plan_expr_t read = {0}, written = {0};
     for (uint32_t i = 0; i < kernel->param_count; i++) {
       const kir_buffer_t *p = kernel->params[i];
       /* what the kernel writes itself before it reads it is no input */
@@ -449,22 +400,9 @@ static void add_kernels(builder_t *b) {
                     def->group == in->kernels[k].group;
       out->is_read[i] = p->is_read && !is_own;
       out->is_written[i] = p->is_written;
-      plan_expr_t bytes =
-          plan_const(b->arena, (int64_t)td_dtype_bytes(p->dtype));
-      for (uint32_t d = 0; d < p->rank; d++) {
-        bytes = plan_join(b->arena, PLAN_X_MUL, bytes,
-                          cg_plan_poly(b->task, b->arena, &dims, p->dims[d]));
-      }
-      if (out->is_read[i]) read = plan_join(b->arena, PLAN_X_ADD, read, bytes);
-      if (p->is_written) {
-        written = plan_join(b->arena, PLAN_X_ADD, written, bytes);
-      }
     }
+    cg_kernel_ledger(b->task, b->arena, &in->kernels[k], &dims, out);
     note_kept(&in->kernels[k], &in->kernels[k].func->nodes, out);
-    out->ledger.read_bytes = read;
-    out->ledger.written_bytes = written;
-    sum_flops(b, &in->kernels[k].func->nodes, in->kernels[k].group, &dims,
-              &out->ledger.flops);
     out->scalar_count = kernel->dim_count;
     out->block_count = cg_plan_poly(b->task, b->arena, &dims,
                                     kir_block_count(kernel));

@@ -10,7 +10,8 @@ enum { LARGE_MIB = 64 };
 
 static bool is_large(planner_t *p, const planner_life_t *l, int64_t *bytes) {
   const tir_value_t *v = l->value;
-  if (v->is_written || v->dtype != TDSL_DTYPE_F32 || v->loc.line == 0) {
+  if (v->is_written || v->is_kept || v->dtype != TDSL_DTYPE_F32 ||
+      v->loc.line == 0) {
     return false;
   }
   uint32_t b = p->layout->value_buffer[v->id];
