@@ -2,10 +2,11 @@
  * its use.
  *
  * Such a sweep reads each key and value once and is as fast as memory.  It
- * reads squares of the keys (sweep_pack.c), which the hardware does not
- * foresee, and computes in between; so every square and every row of values
- * asks for as many lines, some rows on, as it has itself.  Lines are asked
- * for in the order of memory. */
+ * reads squares of the keys (sweep_pack.c) and parts of rows of the values,
+ * which the hardware does not foresee, and computes in between; so every
+ * square and every part of a row asks for as many lines of the next tile as it
+ * has itself.  Lines are asked for in the order of memory, for then the
+ * hardware goes on from what it was asked for. */
 #include "passes/tile/sweep.h"
 
 #include "runtime/base/num.h"
@@ -110,13 +111,28 @@ void tile_sweep_ahead_of_square(sweep_t *s, packed_t *pk, kir_block_t *block,
   kir_expr_t *at = kir_add(t->arena, kir_mul(t->arena, i, tile_int(t, n)),
                            kir_mul(t->arena, l, tile_int(t, line)));
   kir_expr_t *row = kir_add(t->arena, kir_add(t->arena, s->begin, c),
-                            tile_int(t, n));
+                            tile_int(t, SWEEP_TILE));
   row = kir_add(t->arena, row, op(t, KIR_X_DIV, at, depth));
   tile_set_index(t, axis, row_ahead(s, pk->p.b, axis, row));
   tile_set_index(t, pk->p.k.members[0], op(t, KIR_X_MOD, at, depth));
   ask(s, block, pk->p.b);
 }
 
+/* Element `at` of the next tile of e, which has rows of `width`. */
+static void ask_in_tile(sweep_t *s, kir_block_t *block, tir_expr_t *e,
+                        const tir_index_t *axis, const tir_index_t *along,
+                        kir_expr_t *at, int64_t width) {
+  tile_t *t = s->t;
+  kir_expr_t *row = kir_add(t->arena, s->begin, tile_int(t, SWEEP_TILE));
+  row = kir_add(t->arena, row, op(t, KIR_X_DIV, at, width));
+  tile_set_index(t, axis, row_ahead(s, e, axis, row));
+  tile_set_index(t, along, op(t, KIR_X_MOD, at, width));
+  ask(s, block, e);
+}
+
+/* A part of a row, for all rows of a tile, and then the next part: whichever
+ * it is, what is asked for follows what was asked for before, so that the
+ * hardware sees one stream and runs ahead of it. */
 void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,
                                kir_expr_t *u, kir_expr_t *base,
                                int64_t lanes) {
@@ -127,16 +143,29 @@ void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,
     tir_expr_t *e = n->body->args[i];
     const tir_index_t *axis = n->indices[n->index_count - 1];
     const tir_index_t *along = n->indices[tile_sweep_parallel(n) - 1];
-    int64_t line = line_of(s, e);
+    int64_t line = line_of(s, e), width = 0;
     if (line == 0 || !tir_mentions_index(t->arena, e, along) ||
         !tir_mentions_index(t->arena, e, axis)) {
       continue;
     }
     /* a table may be shorter than the axis where a guard says so */
     if (n->guard != NULL && row_ahead(s, e, axis, u) != u) continue;
+    bool is_known = ix_is_const(along->extent, &width) && width % lanes == 0;
     kir_expr_t *at = kir_add(t->arena, u, tile_int(t, ROWS_AHEAD));
-    tile_set_index(t, axis, row_ahead(s, e, axis, at));
+    if (is_known) {
+      at = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin);
+      at = kir_add(t->arena,
+                   kir_mul(t->arena, base, tile_int(t, SWEEP_TILE)),
+                   kir_mul(t->arena, at, tile_int(t, lanes)));
+    } else {
+      tile_set_index(t, axis, row_ahead(s, e, axis, at));
+    }
     for (int64_t l = 0; l < lanes; l += line) {
+      if (is_known) {
+        ask_in_tile(s, block, e, axis, along,
+                    kir_add(t->arena, at, tile_int(t, l)), width);
+        continue;
+      }
       tile_set_index(t, along, kir_add(t->arena, base, tile_int(t, l)));
       ask(s, block, e);
     }
