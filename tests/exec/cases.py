@@ -476,6 +476,25 @@ def grouped():
         error="R04", parts=("to[6]", "5"))
 
 
+def picked_keys():
+    """Slots that follow each other, repeat and go back."""
+    k, v = drawn(120, "f32", 5, 70, 16), drawn(121, "f32", 5, 70, 16)
+    slot = tensor("i32", [4], [3, 3, 0, 4])
+    near, engines = {"o": [1e-5, 1e-5]}, ("cpu", "sim")
+    yield Case("picked_keys", "pick", {
+        "q": drawn(122, "f32", 4, 16), "k": k, "v": v, "slot": slot,
+        "n": tensor("i32", [4], [70, 0, 65, 7])}, tol=near, engines=engines)
+    yield Case("picked_keys", "bare", {
+        "q": drawn(123, "f32", 4, 16), "k": drawn(124, "bf16", 5, 16, 70),
+        "v": v, "slot": slot}, tol=near, engines=engines)
+    for fn, more in (("heads", [4, 3, 0, 4]), ("crossed", [4, 1, 4])):
+        count = 4 if fn == "heads" else 2
+        yield Case("picked_keys", fn, {
+            "q": drawn(125, "f32", count, 3, 16), "k": k, "v": v,
+            "slot": tensor("i32", [len(more)], more)}, tol=near,
+            engines=engines)
+
+
 def row_ends():
     near = [1e-5, 1e-5]
     for b, t in ((1, 1), (2, 37), (0, 3)):
@@ -552,6 +571,6 @@ def cases():
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
                  columns, product_ends, update_ends, sides, grouped,
-                 row_ends, lower_terms):
+                 picked_keys, row_ends, lower_terms):
         out += list(make())
     return out
