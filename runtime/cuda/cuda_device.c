@@ -225,6 +225,16 @@ const char *rcuda_device_name(const hal_device_t *device) {
   return ((const rcuda_gpu_t *)(const void *)device)->name;
 }
 
+/* What a simulated driver says of an option that it does not take. */
+static void add_problem(const rcuda_gpu_t *d, td_diag_t *diag) {
+  char text[256] = "";
+  rcuda_sim_get_t get = NULL;
+  void *at = td_os_dlsym(d->driver.library, RCUDA_SIM_PROBLEM);
+  memcpy(&get, &at, sizeof at);
+  if (get != NULL) (void)get(0, text, sizeof text);
+  if (text[0] != '\0') td_diag_note(diag, "%s", text);
+}
+
 static bool refuse(td_task_t *task, rcuda_gpu_t *d, int code,
                    const char *what) {
   const char *text = NULL;
@@ -237,6 +247,10 @@ static bool refuse(td_task_t *task, rcuda_gpu_t *d, int code,
               d->base.vtable->name, what,
               is_none ? "there is no GPU here" : text, code);
   td_diag_note(diag, "the driver's library is %s", d->driver.path);
+  if (d->report_count != NULL) { /* a simulated one */
+    add_problem(d, diag);
+    return false;
+  }
   if (code == RCUDA_STUB_LIBRARY) {
     td_diag_note(diag, "it is the toolkit's, for linking only");
   }
@@ -264,6 +278,7 @@ static bool configure(td_task_t *task, rcuda_gpu_t *d, const char *items) {
   if (set != NULL && set(items) == 0) return true;
   td_diag_t *diag = td_diag(task, TD_B04, TD_NO_LOC,
                             "%s does not take \"%s\"", d->driver.path, items);
+  add_problem(d, diag);
   td_diag_note(diag, "a process simulates one kind of machine at a time");
   return false;
 }

@@ -486,6 +486,7 @@ typedef void (*rcuda_sim_reset_t)(void);
 #define RCUDA_SIM_COUNTERS_GET   "simgpu_counters_get"   /* get */
 #define RCUDA_SIM_TRACE_COUNT    "simgpu_trace_count"    /* count */
 #define RCUDA_SIM_TRACE_GET      "simgpu_trace_get"      /* get */
+#define RCUDA_SIM_PROBLEM        "simgpu_problem"        /* get, 0: why not */
 #define RCUDA_SIM_RESET          "simgpu_reset"
 
 #endif

@@ -265,6 +265,7 @@ size_t simgpu_coll_get(size_t index, char *out, size_t bytes);
 size_t simgpu_allocations_get(size_t index, char *out, size_t bytes);
 const char *simgpu_version(void);
 int simgpu_configure(const char *text);
+size_t simgpu_problem(size_t index, char *out, size_t bytes);
 size_t simgpu_report_count(void);
 size_t simgpu_report_get(size_t index, char *out, size_t bytes);
 size_t simgpu_report_text(size_t index, char *out, size_t bytes);

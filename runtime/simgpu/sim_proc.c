@@ -72,9 +72,24 @@ static const struct {
     {"cuTensorMapReplaceAddress", 12000},
 };
 
-/* Calls of the collective library have no versions and no table. */
+/* Calls of the collective library, which have no versions. */
+static const char *const collective[] = {
+    "GetVersion", "GetUniqueId", "GetLastError", "CommInitRank",
+    "CommInitRankConfig", "CommInitAll", "CommSplit", "CommFinalize",
+    "CommDestroy", "CommAbort", "CommGetAsyncError", "CommCount",
+    "CommUserRank", "CommCuDevice", "AllReduce", "ReduceScatter", "AllGather",
+    "Broadcast", "Bcast", "Reduce", "AlltoAll", "Send", "Recv", "GroupStart",
+    "GroupEnd", "GroupSimulateEnd", "RedOpCreatePreMulSum", "RedOpDestroy",
+    "MemAlloc", "MemFree", "CommRegister", "CommDeregister", "CommRevoke",
+    "CommShrink", "CommInitRankScalable", "CommWindowRegister",
+    "CommWindowDeregister", "Gather", "Scatter", "ResetDebugInit"};
+
 bool sim_call_name(char *name, size_t bytes) {
-  if (strncmp(name, "nccl", 4) == 0) return true;
+  if (strncmp(name, "nccl", 4) == 0) {
+    for (size_t i = 0; i < sizeof collective / sizeof *collective; i++)
+      if (strcmp(collective[i], name + 4) == 0) return true;
+    return false;
+  }
   for (size_t i = 0; i < sizeof procs / sizeof *procs; i++) {
     size_t n = strlen(procs[i].export_name);
     if ((strcmp(procs[i].name, name) != 0 &&

@@ -10,44 +10,65 @@ SIM_EXPORT const char *simgpu_version(void) {
   return "1";
 }
 
+static bool set_model(sim_state_t *s, td_str_t value) {
+  char key[16] = {0};
+  const sim_device_row_t *row = NULL;
+  if (value.length < sizeof key) {
+    memcpy(key, value.data, value.length);
+    row = sim_device_find(key);
+  }
+  if (!row)
+    return sim_refuse_option("no machine is named %.*s", TD_STR_ARG(value));
+  if (s->is_up && row != s->row)
+    return sim_refuse_option("the machine is %s since cuInit", s->row->key);
+  s->row = row;
+  return true;
+}
+
+static bool set_devices(sim_state_t *s, td_str_t value) {
+  uint32_t n = 0;
+  for (size_t i = 0; i < value.length && n < 100; i++) {
+    if (value.data[i] < '0' || value.data[i] > '9') n = 100;
+    else n = n * 10 + (uint32_t)(value.data[i] - '0');
+  }
+  if (n == 0 || n > SIM_MAX_DEVICES)
+    return sim_refuse_option("not a number of devices from 1 to %d: %.*s",
+                             SIM_MAX_DEVICES, TD_STR_ARG(value));
+  if (s->is_up && n != s->device_count)
+    return sim_refuse_option("there are %u devices since cuInit",
+                             s->device_count);
+  s->device_count = n;
+  return true;
+}
+
+static bool configure(sim_state_t *s, td_str_t item) {
+  if (td_str_starts(item, "model:"))
+    return set_model(s, td_str_n(item.data + 6, item.length - 6));
+  if (td_str_starts(item, "devices:"))
+    return set_devices(s, td_str_n(item.data + 8, item.length - 8));
+  if (!sim_options_set(&s->options, item))
+    return sim_refuse_option("not an option: %.*s", TD_STR_ARG(item));
+  if (td_str_starts(item, "fail:")) s->fail_seen = 0;
+  else if (!td_str_starts(item, "report:")) return true;
+  return sim_options_usable();
+}
+
 /* "model:h100,devices:2,seed:7,..." : items of TDSL_SIM_MODE and the two
    that shape the machine, which must come before cuInit or say what it is. 0,
-   or 1 for an item that is not known or comes too late. */
+   or 1 for an item that is not known or comes too late: simgpu_problem then
+   says which and why, and the modes stay what they were. */
 SIM_EXPORT int simgpu_configure(const char *text) {
   int code = sim_enter("simgpu_configure", false);
   if (code) return code;
   sim_state_t *s = sim_state();
+  sim_options_t before = s->options;
   for (const char *p = text ? text : ""; *p;) {
     const char *end = p;
     while (*end && *end != ',') end++;
-    td_str_t item = td_str_n(p, (size_t)(end - p));
-    if (td_str_starts(item, "model:")) {
-      char key[16] = {0};
-      if (item.length - 6 >= sizeof key)
-        return sim_leave(RCUDA_INVALID_VALUE);
-      memcpy(key, item.data + 6, item.length - 6);
-      const sim_device_row_t *row = sim_device_find(key);
-      if (!row || (s->is_up && row != s->row))
-        return sim_leave(RCUDA_INVALID_VALUE);
-      s->row = row;
-    } else if (td_str_starts(item, "devices:")) {
-      uint32_t n = 0;
-      for (size_t i = 8; i < item.length && n < 100; i++) {
-        if (item.data[i] < '0' || item.data[i] > '9')
-          return sim_leave(RCUDA_INVALID_VALUE);
-        n = n * 10 + (uint32_t)(item.data[i] - '0');
-      }
-      if (n == 0 || n > SIM_MAX_DEVICES ||
-          (s->is_up && n != s->device_count))
-        return sim_leave(RCUDA_INVALID_VALUE);
-      s->device_count = n;
-    } else if (!sim_options_set(&s->options, item)) {
+    if (!configure(s, td_str_n(p, (size_t)(end - p)))) {
+      s->options = before;
       return sim_leave(RCUDA_INVALID_VALUE);
     }
-    if (td_str_starts(item, "fail:")) s->fail_seen = 0;
-    if ((td_str_starts(item, "fail:") || td_str_starts(item, "report:")) &&
-        !sim_options_usable())
-      return sim_leave(RCUDA_INVALID_VALUE);
     p = *end ? end + 1 : end;
   }
   return sim_leave(0);
@@ -62,6 +83,18 @@ size_t sim_give_text(const td_buf_t *buf, char *out, size_t bytes) {
     out[n] = 0;
   }
   return length;
+}
+
+/* Why the last option that could not be had was refused, or "". */
+SIM_EXPORT size_t simgpu_problem(size_t index, char *out, size_t bytes) {
+  char storage[256];
+  td_buf_t buf;
+  if (index > 0 || sim_enter("simgpu_problem", false)) return 0;
+  td_buf_init_fixed(&buf, storage, sizeof storage);
+  td_buf_puts(&buf, sim_state()->problem);
+  size_t n = sim_give_text(&buf, out, bytes);
+  sim_leave(0);
+  return n;
 }
 
 SIM_EXPORT size_t simgpu_report_count(void) {

@@ -29,23 +29,29 @@ static int inject(sim_state_t *s, const char *name) {
   return ++s->fail_seen == o->fail_call ? o->fail_code : 0;
 }
 
+bool sim_refuse_option(const char *format, ...) {
+  sim_state_t *s = sim_state();
+  td_buf_t buf;
+  va_list args;
+  td_buf_init_fixed(&buf, s->problem, sizeof s->problem);
+  va_start(args, format);
+  td_buf_vprintf(&buf, format, args);
+  va_end(args);
+  fprintf(stderr, "simgpu: %s\n", s->problem);
+  return false;
+}
+
 bool sim_options_usable(void) {
   sim_options_t *o = &sim_state()->options;
-  if (o->unknown[0]) {
-    fprintf(stderr, "simgpu: not an option: %s\n", o->unknown);
-    return false;
-  }
-  if (o->fail[0] && !sim_call_name(o->fail, sizeof o->fail)) {
-    fprintf(stderr, "simgpu: no call is named %s\n", o->fail);
-    return false;
-  }
+  if (o->unknown[0])
+    return sim_refuse_option("not an option: %s", o->unknown);
+  if (o->fail[0] && !sim_call_name(o->fail, sizeof o->fail))
+    return sim_refuse_option("no call is named %s", o->fail);
   if (!o->report[0]) return true;
   FILE *f = fopen(o->report, "ab");
-  if (f)
-    fclose(f);
-  else
-    fprintf(stderr, "simgpu: cannot write %s\n", o->report);
-  return f != NULL;
+  if (!f) return sim_refuse_option("cannot write %s", o->report);
+  fclose(f);
+  return true;
 }
 
 int sim_enter(const char *name, bool needs_init) {

@@ -259,6 +259,7 @@ typedef struct sim_state_t {
   sim_record_t *records;
   size_t record_count, record_capacity;
   uint8_t forms[2048]; /* rows of ptx_ops.def that some kernel used */
+  char problem[256]; /* the last option that was refused */
   int said[1024]; /* functions whose absence was told, by hash */
 } sim_state_t;
 
@@ -320,6 +321,8 @@ int sim_enter_ctx(const char *name, sim_ctx_t **ctx);
 int sim_leave(int result);
 /* Whether what was configured can be done; if not, says why on stderr. */
 bool sim_options_usable(void);
+/* Says why an option cannot be had, on stderr and for simgpu_problem; false. */
+bool sim_refuse_option(const char *format, ...) TD_PRINTF(1, 2);
 /* Completes the name of a call of the driver, as cuMemAlloc to cuMemAlloc_v2,
    in place; false if there is none. */
 bool sim_call_name(char *name, size_t bytes);

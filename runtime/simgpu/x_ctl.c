@@ -3,6 +3,7 @@
 #include "runtime/simgpu/race.h"
 #include "runtime/simgpu/sync.h"
 #include "runtime/simgpu/flags.h"
+#include "runtime/simgpu/grid.h"
 #include "runtime/simgpu/x.h"
 
 /* The start of a basic block: lanes that wait for each other meet, the block
@@ -319,11 +320,23 @@ SIM_DEF(redux) {
   return i + 1;
 }
 
-/* elect.sync: the lowest lane of the mask. */
+/* The lane that all of the mask elect: the lowest, or under order:random one
+   that follows from seed and mask alone. */
+static uint32_t elected(const sim_warp_t *w, uint32_t m) {
+  const sim_options_t *o = w->worker->launch->options;
+  if (o->order == SIM_ORDER_RANDOM) {
+    uint64_t draw = o->seed << 32 ^ m;
+    uint64_t n = sim_random(&draw) % (uint32_t)__builtin_popcount(m);
+    for (; n > 0; n--) m &= m - 1;
+  }
+  return (uint32_t)__builtin_ctz(m);
+}
+
+/* elect.sync */
 SIM_DEF(elect) {
   if (m == 0) return i + 1;
   BY_GROUPS(elect, i->a);
-  uint32_t lane = (uint32_t)__builtin_ctz(m);
+  uint32_t lane = elected(w, m);
   if (i->mods & SIM_MOD_PAIR) sim_set_pred(w, i->e, 1u << lane, m);
   if (sim_kind(i, 0) == SIM_ROW_32) {
     sim_u32 *d = sim_row(w, i->d);

@@ -171,6 +171,14 @@ def simulated(folder):
     check("sim_load_cached", sim(load), 0, "it cannot be loaded")
     check("sim_load", sim(load, TDSL_CACHE_DIR=os.path.join(folder, "d")), 4,
           r"error\[B06\]: sim: module m0", r"as PTX: .*\(218\)")
+    # words that nobody knows: which one, and no advice to use what is in use
+    check("sim_word", sim("order:sideways"), 4, r"error\[B04\]: sim: starting",
+          r"= not an option: TDSL_SIM_MODE: order:sideways",
+          without=("--device sim runs",))
+    check("sim_fail_word", sim("fail:cuMemAllok@1=2"), 4,
+          "= no call is named cuMemAllok")
+    check("sim_report", sim("", TDSL_SIM_REPORT="/nonexistent/a/b"), 4,
+          "= cannot write /nonexistent/a/b")
     # each intermediate in memory of its own, from its first step to its last
     apart = {"TDSL_PLAN_ALLOC": "separate"}
     queued = "fail:cuMemAllocAsync@1=2"

@@ -57,6 +57,9 @@ static void environment(void **state) {
       {"TDSL_SIM_MODE", "order:sideways", "order:sideways"},
       {"TDSL_SIM_MODE", "preempt:4294967296", "preempt:4294967296"},
       {"TDSL_SIM_MODE", "fail:cuMemAllok@1=2", "cuMemAllok"},
+      {"TDSL_SIM_MODE", "fail:ncclAllReduce@2=3", NULL},
+      {"TDSL_SIM_MODE", "fail:ncclAllReduse@2=3", "ncclAllReduse"},
+      {"TDSL_SIM_MODE", "fail:cuMemAlloc", "fail:cuMemAlloc"},
       {"TDSL_SIM_CHECK", "mem+raze", "mem+raze"},
       {"TDSL_SIM_SEED", "seven", "seven"},
       {"TDSL_SIM_REPORT", "/nonexistent/folder/file", "cannot write"}};
@@ -66,6 +69,32 @@ static void environment(void **state) {
     if (rows[i].word ? code != 1 || !strstr(said, rows[i].word)
                      : code != 0 || said[0])
       fail_msg("%s=%s: %d, %s", rows[i].name, rows[i].value, code, said);
+  }
+}
+
+/* The same at run time: refused with the reason, and nothing else changes. */
+static void options(void **state) {
+  (void)state;
+  static const struct {
+    const char *items, *why;
+  } rows[] = {
+      {"fail:cuMemAllok@1=2", "no call is named cuMemAllok"},
+      {"fail:ncclSendd@1=2", "no call is named ncclSendd"},
+      {"fail:cuMemAlloc@1", "not an option: fail:cuMemAlloc@1"},
+      {"report:/nonexistent/folder/file",
+       "cannot write /nonexistent/folder/file"},
+      {"order:random,order:sideways", "not an option: order:sideways"},
+      {"model:k80", "no machine is named k80"},
+      {"model:a100", "the machine is h100 since cuInit"},
+      {"devices:none", "not a number of devices from 1 to 16: none"},
+      {"devices:3", "there are 1 devices since cuInit"},
+  };
+  typedef size_t (*get_t)(size_t, char *, size_t);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char why[256] = "";
+    if (configure(rows[i].items) != 1) fail_msg("%s", rows[i].items);
+    ((get_t)symbol("simgpu_problem"))(0, why, sizeof why);
+    assert_string_equal(why, rows[i].why);
   }
 }
 
@@ -263,6 +292,7 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest before[] = {cmocka_unit_test(environment)};
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(options),
       cmocka_unit_test(foreign), cmocka_unit_test(parameters),
       cmocka_unit_test(attributes), cmocka_unit_test(host_addresses),
       cmocka_unit_test(per_thread)};

@@ -139,6 +139,47 @@ static void matches(void **state) {
   assert_int_equal(out[1], 0);
 }
 
+/* elect: one lane of the mask, told to all, the same for the same mask; in
+   order the lowest, in a drawn order one that depends on the seed. */
+static void elections(void **state) {
+  (void)state;
+  static const char *const masks[] = {"-1", "0xf0f0", "0x80000000"};
+  static const uint32_t bits[] = {UINT32_MAX, 0xf0f0, 0x80000000};
+  uint32_t in[32] = {0}, out[32], seen[3] = {0};
+  for (unsigned seed = 0; seed < 40; seed++) {
+    char mode[64];
+    snprintf(mode, sizeof mode, "order:%s,seed:%u",
+             seed ? "random" : "reverse", seed);
+    assert_int_equal(lab.simgpu_configure(mode), 0);
+    for (int k = 0; k < 3; k++) {
+      char body[512];
+      /* who is elected, twice; lanes outside the mask say 99 */
+      snprintf(body, sizeof body,
+               "mov.u32 %%r5, 99; mov.u32 %%r11, 1; shl.b32 %%r11, %%r11, "
+               "%%r1; and.b32 %%r11, %%r11, %s; setp.ne.u32 %%q, %%r11, 0;\n"
+               "@!%%q bra DONE;\n"
+               "elect.sync %%r5|%%p, %s; @%%p add.u32 %%r5, %%r5, 1000;\n"
+               "elect.sync %%r6|%%p, %s; @%%p add.u32 %%r5, %%r5, 2000;\n"
+               "DONE:", masks[k], masks[k], masks[k]);
+      run(body, 1, 32, in, out, 32);
+      uint32_t lane = 99;
+      for (uint32_t l = 0; l < 32; l++)
+        if (out[l] >= 1000 && out[l] != 99) lane = l;
+      assert_in_range(lane, 0, 31);
+      assert_true(bits[k] >> lane & 1);
+      if (seed == 0) assert_int_equal(lane, __builtin_ctz(bits[k]));
+      seen[k] |= 1u << lane;
+      for (uint32_t l = 0; l < 32; l++)
+        assert_int_equal(out[l], bits[k] >> l & 1
+                                     ? lane + (l == lane ? 3000 : 0)
+                                     : 99);
+    }
+  }
+  lab.simgpu_configure("order:rr,seed:1");
+  assert_true(__builtin_popcount(seen[0]) > 10);
+  assert_int_equal(seen[1], 0xf0f0);
+}
+
 static void reductions(void **state) {
   (void)state;
   uint32_t in[32], out[32], sum = 0, low = UINT32_MAX, all = UINT32_MAX,
@@ -481,7 +522,8 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shuffles),   cmocka_unit_test(votes),
-      cmocka_unit_test(matches),    cmocka_unit_test(reductions),
+      cmocka_unit_test(matches),    cmocka_unit_test(elections),
+      cmocka_unit_test(reductions),
       cmocka_unit_test(barriers),   cmocka_unit_test(atomics),
       cmocka_unit_test(tickets),    cmocka_unit_test(spaces),
       cmocka_unit_test(special),    cmocka_unit_test(calls),
