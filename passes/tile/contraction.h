@@ -1,7 +1,8 @@
 /* contraction.h: a matrix product as its files see it: what is multiplied and
  * in what tiles (contraction_form.c), operands made ready
- * (contraction_pack.c), the two CPU forms (lower_contraction.c,
- * contraction_thin.c) and the one for warps (contraction_simt.c). */
+ * (contraction_pack.c), the two CPU forms (lower_contraction.c with
+ * contraction_micro.c, contraction_thin.c) and the one for warps
+ * (contraction_simt.c). */
 #ifndef TDSL_PASSES_TILE_CONTRACTION_H
 #define TDSL_PASSES_TILE_CONTRACTION_H
 
@@ -19,6 +20,7 @@ typedef struct product_side {
   tir_expr_t *b;            /* over flat indices */
   const tir_expr_t *packed; /* of b: a load of panels; NULL: packed here */
   bool is_made;             /* packed here from panels: see is_costly */
+  bool is_along;            /* packed by the first rows that multiply with it */
   flat_group_t n;
   uint32_t lead;            /* the first side with the same columns */
   int64_t nc;               /* columns of a block */
@@ -26,8 +28,8 @@ typedef struct product_side {
   kir_buffer_t *panels, *tile, *acc;
 } product_side_t;
 
-/* b, packed, is_made, n, nc, nb, nh, panels and tile are those of the side at
- * work. */
+/* b, packed, is_made, is_along, n, nc, nb, nh, panels and tile are those of
+ * the side at work. */
 typedef struct product {
   tile_t *t;
   tir_node_t *node;
@@ -49,6 +51,7 @@ typedef struct product {
   bool is_rows;             /* what follows goes by rows: contraction_rows.c */
   const tir_expr_t *packed; /* of b: a load of panels; NULL: b is packed here */
   bool is_made;             /* then packed from panels */
+  bool is_along;            /* or while the first rows use it */
   /* Depths that share an element of a panel, the most of all; 1: none.  Depth
    * is group * period + within where it is more (contraction_set_depth). */
   int64_t period;
@@ -57,7 +60,7 @@ typedef struct product {
   /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */
   int64_t mr, nr, mc, nc, kc, bm;
   bool is_even;
-  int64_t width;            /* columns of the micro-kernel: nr, or half */
+  int64_t width;            /* columns of the micro-kernel: nr, or a part */
   int64_t abreast;          /* panels of it; more than 1 for a few rows */
   kir_buffer_t *rows, *panels, *tile;
   kir_expr_t *mb, *nb, *kb; /* where the block and the depth block begin */
@@ -164,6 +167,14 @@ void contraction_turn(product_t *p, kir_block_t *block,
                       kir_buffer_t *const *turned, uint32_t count,
                       kir_expr_t *column, kir_expr_t *k, kir_expr_t *kh);
 void contraction_pack_b(product_t *p, kir_block_t *block);
+/* A panel's place: there is one for all where each is used up at once. */
+kir_expr_t *contraction_panel(const product_t *p, kir_expr_t *panel);
+int64_t contraction_panel_count(const product_t *p, int64_t nc);
+/* is_along: depth k of a panel in a register row, and in the panel for the
+ * rows that follow if `is_kept`. */
+kir_buffer_t *contraction_bring(product_t *p, kir_block_t *block,
+                                kir_expr_t *panel, kir_expr_t *k,
+                                bool is_kept);
 /* a at row i of the rows at work, depth k of the block. */
 kir_expr_t *contraction_row(product_t *p, kir_expr_t *i, kir_expr_t *k);
 /* b at lane j of depth k of a panel of the block. */
@@ -180,6 +191,17 @@ void contraction_copy_a(product_t *p, kir_block_t *block);
 kir_block_t *contraction_lane_steps(tile_t *t, kir_block_t *block,
                                     const char *name, kir_expr_t *count,
                                     kir_expr_t **out_at);
+
+/* ---- contraction_micro.c ---- */
+/* All rows at work of the panels at work. */
+void contraction_sweep_rows(product_t *p, kir_block_t *block,
+                            kir_expr_t *panel);
+/* Row i of those at work, in the tile; column j of the panel at `base`. */
+kir_expr_t *contraction_tile_row(product_t *p, kir_expr_t *i);
+kir_expr_t *contraction_tile_column(product_t *p, kir_expr_t *base,
+                                    kir_expr_t *j);
+/* This is the last depth block. */
+kir_expr_t *contraction_is_last(product_t *p);
 
 /* ---- contraction_rows.c ---- */
 /* Sets p->prefix; false: some node of the group has other rows. */

@@ -114,7 +114,8 @@ enum {
   FEW_ROWS = 32,
   THIN_COLUMNS = 64,
   NEAR_DEPTH = 128,
-  NEAR_PITCH = 512,       /* elements */
+  NEAR_WAY = 4096,        /* bytes of a way of the first cache */
+  NEAR_LINES = 7,         /* of one set that stay in it: all ways but one */
   NEAR_BYTES = 16384,
   STREAM_DEPTH = 1 << 15, /* elements of a few rows that stay in L2 */
 };
@@ -288,18 +289,51 @@ static bool is_plain(const product_t *p, const tir_expr_t *e,
   return last->op == TIR_X_INDEX && last->u.index == along->flat;
 }
 
-/* Operands that a copy would not bring closer: rows whose equal columns do
- * not compete for a few sets of the first cache, and columns that it holds as
- * a whole. */
+/* Equal columns of the rows of a micro-kernel lie in so few sets of the first
+ * cache, so many bytes apart, that they push each other out. */
+static bool rows_compete(const product_t *p, int64_t bytes) {
+  int64_t places = 1; /* that rows lie at, before they repeat */
+  while (places < p->mr && bytes * places % NEAR_WAY != 0) places++;
+  return (p->mr + places - 1) / places > NEAR_LINES;
+}
+
+static void note_load(void *user, tir_expr_t *e) {
+  bool *reads = user;
+  *reads |= e->op == TIR_X_LOAD;
+}
+
+/* Columns as they lie in memory, at places that nothing needs to be read
+ * for. */
+static bool suits_along(const product_t *p, const product_side_t *side) {
+  if (side->packed != NULL || side->is_made || p->k.count != 1 ||
+      !is_plain(p, side->b, &side->n)) {
+    return false;
+  }
+  bool reads = false;
+  for (uint32_t i = 0; i < side->b->arg_count; i++) {
+    tir_walk(p->t->arena, side->b->args[i], note_load, &reads);
+  }
+  return !reads;
+}
+
+/* Operands that a copy would not bring closer: rows that do not compete for a
+ * few sets of the first cache, and columns that it holds as a whole.  What
+ * has to be copied may be so by whoever uses it first. */
 static void find_near(product_t *p) {
-  int64_t k, n, bytes;
+  int64_t k, n, bytes, size = p->type == TDSL_DTYPE_F64 ? 8 : 4;
+  for (uint32_t s = 0; s < p->side_count; s++) {
+    p->sides[s].is_along = suits_along(p, &p->sides[s]);
+  }
+  p->is_along = p->sides[0].is_along;
   if (!ix_is_const(p->k.extent, &k)) return;
-  bool is_spread = k <= NEAR_DEPTH || (k <= p->kc && k % NEAR_PITCH != 0);
+  bool is_spread =
+      k <= NEAR_DEPTH || (k <= p->kc && !rows_compete(p, k * size));
   p->a_lies = is_spread && p->key == NULL && is_plain(p, p->a, &p->k);
   if (p->packed != NULL || p->is_made || p->side_count > 1) return;
   p->b_lies = ix_is_const(p->n.extent, &n) && is_plain(p, p->b, &p->n) &&
               n % (p->nr / 2) == 0 && !__builtin_mul_overflow(n, k, &bytes) &&
-              bytes <= NEAR_BYTES / (p->type == TDSL_DTYPE_F64 ? 8 : 4);
+              bytes <= NEAR_BYTES / size;
+  if (p->b_lies) p->sides[0].is_along = p->is_along = false;
 }
 
 /* Tile sizes of the target, no larger than what there is. */

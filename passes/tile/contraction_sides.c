@@ -161,6 +161,7 @@ void contraction_select(product_t *p, uint32_t side) {
   p->b = s->b;
   p->packed = s->packed;
   p->is_made = s->is_made;
+  p->is_along = s->is_along;
   p->n = s->n;
   p->nc = lead->nc;
   p->nb = lead->nb;

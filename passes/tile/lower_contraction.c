@@ -16,8 +16,8 @@
  *       behind the last depth: epilogue over these mc rows of the tile;
  *       behind each panel, if there is one depth only
  *
- * Where half a panel is enough for the last columns, the micro-kernel makes
- * half.  Sums that nothing follows go from registers to memory.  Packing
+ * Where a part of a panel is enough for the last columns, the micro-kernel
+ * makes that.  Sums that nothing follows go from registers to memory.  Packing
  * evaluates the operands as they are, so widening, gathers and fused
  * producers cost no pass of their own.  Every accumulator adds its products
  * in index order (plan SERIAL): neither the tile nor the number of rows
@@ -25,210 +25,6 @@
 #include "passes/tile/contraction.h"
 
 #include "ir/expr.h"
-
-/* ---- the micro-kernel --------------------------------------------------- */
-
-/* Accumulators of `rows` rows of each panel at work, lanes of one of them.
- * Row r of accumulators: see row_of and panel_of. */
-static kir_block_t *each_accumulator(product_t *p, kir_block_t *block,
-                                     int64_t rows, kir_expr_t **r,
-                                     kir_expr_t **j) {
-  tile_t *t = p->t;
-  kir_block_t *unrolled =
-      tile_loop(t, block, KIR_LOOP_UNROLL, "r", tile_int(t, 0),
-                tile_int(t, rows * p->abreast), 1, r);
-  return tile_lanes_of(t, unrolled, p->width, j);
-}
-
-/* Row `r` of accumulators belongs to this row, and to this panel behind the
- * first one at work. */
-static kir_expr_t *row_of(product_t *p, kir_expr_t *r, int64_t rows) {
-  tile_t *t = p->t;
-  if (p->abreast == 1) return r;
-  if (rows == 1) return tile_int(t, 0);
-  return tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, r, tile_int(t, rows));
-}
-
-static kir_expr_t *panel_of(product_t *p, kir_expr_t *r, int64_t rows) {
-  tile_t *t = p->t;
-  if (p->abreast == 1) return tile_int(t, 0);
-  if (rows == 1) return r;
-  return tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, r, tile_int(t, rows));
-}
-
-/* Lane j of row `r` of accumulators, from the first panel at work on. */
-static kir_expr_t *lane_of(product_t *p, kir_expr_t *r, int64_t rows,
-                           kir_expr_t *j) {
-  tile_t *t = p->t;
-  if (p->abreast == 1) return j;
-  kir_expr_t *first =
-      kir_mul(t->arena, panel_of(p, r, rows), tile_int(t, p->nr));
-  return kir_add(t->arena, first, j);
-}
-
-/* The tile has all rows of the block, or those at work if one depth block is
- * all there is. */
-static kir_expr_t *tile_row(product_t *p, kir_expr_t *i) {
-  return p->is_shallow ? i : kir_add(p->t->arena, p->ib, i);
-}
-
-/* This is the last depth block. */
-static kir_expr_t *is_last(product_t *p) {
-  tile_t *t = p->t;
-  kir_expr_t *end = kir_add(t->arena, p->kb, tile_int(t, p->kc));
-  return tile_op2(t, KIR_X_GE, TDSL_DTYPE_BOOL, end,
-                  tile_dim(t, p->k.extent));
-}
-
-static kir_expr_t *sum_of(product_t *p, kir_buffer_t *acc, kir_expr_t *r,
-                          kir_expr_t *j) {
-  return kir_load(p->t->arena, acc, 2, (kir_expr_t *[]){r, j});
-}
-
-/* Sums of one panel to where the result is. */
-static void put_direct(product_t *p, kir_block_t *block, int64_t rows,
-                       kir_buffer_t *acc, kir_expr_t *i0, kir_expr_t *base,
-                       bool is_whole) {
-  tile_t *t = p->t;
-  kir_expr_t *r, *j;
-  kir_block_t *lanes = each_accumulator(p, block, rows, &r, &j);
-  kir_expr_t *column = kir_add(t->arena, base, lane_of(p, r, rows, j));
-  if (!is_whole) {
-    td_vec_last(&td_vec_last(block)->body)->mask =
-        tile_less(t, column, p->nh);
-  }
-  contraction_set_place(p, kir_add(t->arena, i0, row_of(p, r, rows)),
-                        column);
-  contraction_put(p, lanes, sum_of(p, acc, r, j));
-}
-
-static void put_whole_or_ragged(product_t *p, kir_block_t *block,
-                                int64_t rows, kir_buffer_t *acc,
-                                kir_expr_t *i0, kir_expr_t *base) {
-  tile_t *t = p->t;
-  int64_t n;
-  if (ix_is_const(p->n.extent, &n) && n % p->nr == 0) {
-    put_direct(p, block, rows, acc, i0, base, true);
-    return;
-  }
-  if (p->width < p->nr) { /* the last one */
-    put_direct(p, block, rows, acc, i0, base, false);
-    return;
-  }
-  kir_expr_t *end =
-      kir_add(t->arena, base, tile_int(t, p->abreast * p->nr));
-  kir_stmt_t *choice = tile_push(
-      t, block,
-      tile_if(t, tile_op2(t, KIR_X_LE, TDSL_DTYPE_BOOL, end, p->nh)));
-  put_direct(p, &choice->body, rows, acc, i0, base, true);
-  put_direct(p, &choice->orelse, rows, acc, i0, base, false);
-}
-
-/* Column j of the panel that begins at `base`. */
-static kir_expr_t *tile_column(product_t *p, kir_expr_t *base,
-                               kir_expr_t *j) {
-  return p->is_narrow ? j : kir_add(p->t->arena, base, j);
-}
-
-static void put_tile(product_t *p, kir_block_t *block, int64_t rows,
-                     kir_buffer_t *acc, kir_expr_t *i0, kir_expr_t *base) {
-  tile_t *t = p->t;
-  kir_expr_t *r, *j;
-  kir_block_t *lanes = each_accumulator(p, block, rows, &r, &j);
-  kir_expr_t *to[2] = {
-      tile_row(p, kir_add(t->arena, i0, row_of(p, r, rows))),
-      tile_column(p, base, lane_of(p, r, rows, j))};
-  tile_store(t, lanes, p->tile, 2, to, sum_of(p, acc, r, j));
-}
-
-/* `rows` rows from i0 on, of the panels at work. */
-static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
-                         kir_expr_t *i0, kir_expr_t *panel) {
-  tile_t *t = p->t;
-  ix_pool_t *pool = t->module->pool;
-  const ix_poly_t *dims[2] = {ix_const(pool, rows * p->abreast),
-                              ix_const(pool, p->width)};
-  kir_buffer_t *acc =
-      tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 2, dims);
-  kir_expr_t *r, *j, *k;
-  kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
-  kir_block_t *first = block, *body;
-  if (!p->is_shallow) {
-    kir_expr_t *is_first =
-        tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, p->kb, tile_int(t, 0));
-    kir_stmt_t *begin = tile_push(t, block, tile_if(t, is_first));
-    first = &begin->body;
-    body = each_accumulator(p, &begin->orelse, rows, &r, &j);
-    kir_expr_t *at[2] = {
-        tile_row(p, kir_add(t->arena, i0, row_of(p, r, rows))),
-        kir_add(t->arena, base, lane_of(p, r, rows, j))};
-    tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
-               kir_load(t->arena, p->tile, 2, at));
-  }
-  body = each_accumulator(p, first, rows, &r, &j);
-  tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j}, contraction_zero(p));
-  kir_block_t *depth = contraction_depth(p, block, p->packed != NULL, &k);
-  body = each_accumulator(p, depth, rows, &r, &j);
-  kir_expr_t *row = kir_add(t->arena, i0, row_of(p, r, rows));
-  kir_expr_t *of = kir_add(t->arena, panel, panel_of(p, r, rows));
-  kir_expr_t *factors[3] = {contraction_row(p, row, k),
-                            contraction_column(p, of, k, j),
-                            sum_of(p, acc, r, j)};
-  tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j},
-             kir_op(t->arena, KIR_X_FMA, p->type, 3, factors));
-  if (!p->is_direct) {
-    put_tile(p, block, rows, acc, i0, base);
-  } else if (p->is_shallow) {
-    put_whole_or_ragged(p, block, rows, acc, i0, base);
-  } else {
-    kir_stmt_t *choice = tile_push(t, block, tile_if(t, is_last(p)));
-    put_whole_or_ragged(p, &choice->body, rows, acc, i0, base);
-    put_tile(p, &choice->orelse, rows, acc, i0, base);
-  }
-}
-
-/* The end of as many groups of `rows` rows as there are behind `from`. */
-static kir_expr_t *whole_rows(product_t *p, kir_expr_t *from, int64_t rows) {
-  tile_t *t = p->t;
-  kir_expr_t *rest = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, from);
-  kir_expr_t *over =
-      tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, rest, tile_int(t, rows));
-  return tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, p->mh, over);
-}
-
-static void some_rows(product_t *p, kir_block_t *block, kir_expr_t *panel,
-                      kir_expr_t *from, kir_expr_t *to, int64_t rows) {
-  kir_expr_t *i0;
-  kir_block_t *body = tile_loop(p->t, block, KIR_LOOP_SERIAL, "i", from, to,
-                                rows, &i0);
-  micro_kernel(p, body, rows, i0, panel);
-}
-
-/* All rows of a panel. A number known now is shared out evenly, so that no
- * group is much smaller than the others; else as many as fit at a time, then
- * fewer. */
-static void sweep_rows(product_t *p, kir_block_t *block, kir_expr_t *panel) {
-  tile_t *t = p->t;
-  kir_expr_t *from = tile_int(t, 0);
-  if (p->mh->op == KIR_X_CONST) {
-    int64_t all = p->mh->u.i64, groups = (all + p->mr - 1) / p->mr;
-    int64_t rows = all / groups, larger = all % groups;
-    kir_expr_t *to = tile_int(t, larger * (rows + 1));
-    if (larger > 0) some_rows(p, block, panel, from, to, rows + 1);
-    if (larger < groups) some_rows(p, block, panel, to, p->mh, rows);
-    return;
-  }
-  int64_t sizes[3] = {p->mr, 4, 1};
-  int64_t most = contraction_upper(p->m.extent), last = INT64_MAX;
-  for (int s = 0; s < 3; s++) {
-    int64_t rows = sizes[s];
-    if (rows >= last || rows > most) continue;
-    last = rows;
-    kir_expr_t *to = rows == 1 ? p->mh : whole_rows(p, from, rows);
-    some_rows(p, block, panel, from, to, rows);
-    from = to;
-  }
-}
 
 /* ---- the epilogue ------------------------------------------------------- */
 
@@ -244,7 +40,8 @@ static void epilogue(product_t *p, kir_block_t *block, kir_expr_t *base,
   contraction_set_place(p, i, kir_add(t->arena, base, j));
   for (uint32_t s = 0; s < p->side_count; s++) {
     if (p->sides[s].lead != p->lead) continue;
-    kir_expr_t *at[2] = {tile_row(p, i), tile_column(p, base, j)};
+    kir_expr_t *at[2] = {contraction_tile_row(p, i),
+                         contraction_tile_column(p, base, j)};
     p->sums[s] = sum;
     if (sum != NULL) continue;
     p->sums[s] = kir_load(t->arena, p->sides[s].tile, 2, at);
@@ -323,9 +120,10 @@ static void alloc_scratch(product_t *p, kir_block_t *block) {
   for (uint32_t s = 0; s < p->side_count; s++) {
     product_side_t *side = &p->sides[s];
     int64_t nc = p->sides[side->lead].nc;
-    const ix_poly_t *panel_dims[3] = {ix_const(pool, nc / p->nr),
-                                      ix_const(pool, p->kc + 1),
-                                      ix_const(pool, p->nr)};
+    contraction_select(p, s);
+    const ix_poly_t *panel_dims[3] = {
+        ix_const(pool, contraction_panel_count(p, nc)),
+        ix_const(pool, p->kc + 1), ix_const(pool, p->nr)};
     if (side->packed == NULL && !p->b_lies) {
       side->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
                                 panel_dims);
@@ -366,27 +164,31 @@ static void one_panel(product_t *p, kir_block_t *block, uint32_t lead,
     contraction_select(p, s);
     /* which a panel does not depend on */
     tile_set_index(p->t, p->n.flat, p->nb);
-    sweep_rows(p, block, panel);
+    contraction_sweep_rows(p, block, panel);
   }
   if (p->is_narrow) finish_panel(p, block, panel);
 }
 
-/* What is left behind the last whole panel fits half of one. */
-static bool has_half(const product_t *p) {
-  int64_t n;
-  return ix_is_const(p->n.extent, &n) && n % p->nr > 0 &&
-         n % p->nr <= p->nr / 2;
+/* Columns of the micro-kernel that what is left behind the last whole panel
+ * fits, half of one or, where two narrow registers are used in the time of a
+ * wide one, a quarter; 0: nothing is, or it takes all of a panel. */
+static int64_t width_of_rest(const product_t *p) {
+  enum { NARROW = 32 }; /* bytes */
+  int64_t n, size = p->type == TDSL_DTYPE_F64 ? 8 : 4;
+  if (!ix_is_const(p->n.extent, &n) || n % p->nr == 0) return 0;
+  if (n % p->nr <= p->nr / 4 && p->nr / 4 * size >= NARROW) return p->nr / 4;
+  return n % p->nr <= p->nr / 2 ? p->nr / 2 : 0;
 }
 
-static void half_panel(product_t *p, kir_block_t *block, uint32_t lead,
-                       kir_expr_t *panel) {
+static void part_of_panel(product_t *p, kir_block_t *block, uint32_t lead,
+                          kir_expr_t *panel) {
   tile_t *t = p->t;
   int64_t n;
   if (!ix_is_const(p->n.extent, &n) || n > p->nc || p->side_count > 1) {
     kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
     block = &tile_push(t, block, tile_if(t, tile_less(t, base, p->nh)))->body;
   }
-  p->width = p->nr / 2;
+  p->width = width_of_rest(p);
   one_panel(p, block, lead, panel);
   p->width = p->nr;
 }
@@ -401,10 +203,10 @@ static void count_columns(product_t *p, kir_block_t *block) {
   contraction_select(p, 0);
 }
 
-/* Of the side at work, a half not counted. */
+/* Of the side at work, a part of one not counted. */
 static kir_expr_t *panels_of(product_t *p, kir_block_t *block) {
   tile_t *t = p->t;
-  int64_t over = has_half(p) ? 0 : p->nr - 1;
+  int64_t over = width_of_rest(p) > 0 ? 0 : p->nr - 1;
   if (p->nh->op == KIR_X_CONST) {
     return tile_int(t, (p->nh->u.i64 + over) / p->nr);
   }
@@ -442,9 +244,9 @@ static void sweep_lead(product_t *p, kir_block_t *rows, uint32_t lead,
   bool is_all = whole == count || (count->op == KIR_X_CONST &&
                                    whole->u.i64 == count->u.i64);
   if (!is_all) some_panels(p, rows, lead, whole, count);
-  if (has_half(p)) {
+  if (width_of_rest(p) > 0) {
     contraction_select(p, lead);
-    half_panel(p, rows, lead, count);
+    part_of_panel(p, rows, lead, count);
   }
   p->abreast = abreast;
 }
@@ -475,7 +277,9 @@ static void build(product_t *p) {
   p->kh = part_of(p, depth, "kh", p->kb, p->k.extent, p->kc);
   for (uint32_t s = 0; s < p->side_count; s++) {
     contraction_select(p, s);
-    if (p->packed == NULL && !p->b_lies) contraction_pack_b(p, depth);
+    if (p->packed == NULL && !p->b_lies && !p->is_along) {
+      contraction_pack_b(p, depth);
+    }
   }
   kir_block_t *rows = each_rows(p, depth, bh);
   if (!p->a_lies) contraction_copy_a(p, rows);
@@ -484,7 +288,7 @@ static void build(product_t *p) {
   }
   if (p->is_direct || p->is_narrow) return;
   if (!p->is_shallow) {
-    rows = &tile_push(t, rows, tile_if(t, is_last(p)))->body;
+    rows = &tile_push(t, rows, tile_if(t, contraction_is_last(p)))->body;
   }
   if (p->is_rows) contraction_finish_rows(p, rows);
   else finish_all(p, rows, NULL);
