@@ -29,9 +29,19 @@ static tir_expr_t *times(const build_t *b, tir_expr_t *x, tir_expr_t *y) {
 static tir_expr_t *build_sum(const build_t *b, const cascade_sum_t *s,
                              int depth);
 
+/* exp(sum) in a narrower type, and back. */
+static tir_expr_t *build_round(const build_t *b, const cascade_atom_t *a,
+                               int depth) {
+  tir_expr_t *x = build_sum(b, a->sum, depth + 1);
+  x = tir_op(b->n->arena, TIR_X_EXP, b->type, 1, &x);
+  return tir_cast(b->n->arena, b->type,
+                  tir_cast(b->n->arena, a->narrow, x));
+}
+
 /* The atom itself; an exponential is built by its term. */
 static tir_expr_t *build_atom(const build_t *b, const cascade_atom_t *a,
                               int depth) {
+  if (a->kind == CASCADE_ROUND) return build_round(b, a, depth);
   return a->kind == CASCADE_SUM ? build_sum(b, a->sum, depth + 1) : a->expr;
 }
 
@@ -68,7 +78,8 @@ static tir_expr_t *build_term(const build_t *b, const cascade_term_t *t,
   for (uint32_t i = 0; i < t->count; i++) {
     const cascade_factor_t *f = &t->factors[i];
     bool is_here = f->atom->kind == CASCADE_LEAF ||
-                   f->atom->kind == CASCADE_SUM;
+                   f->atom->kind == CASCADE_SUM ||
+                   f->atom->kind == CASCADE_ROUND;
     if (!is_here || f->power < 0) continue;
     e = times(b, e, build_power(b, build_atom(b, f->atom, depth), f->power));
   }
@@ -184,6 +195,9 @@ static void print_term(td_buf_t *out, const cascade_term_t *t) {
         print_expr(out, f->atom->expr, 0);
         td_buf_putc(out, ']');
         break;
+      case CASCADE_ROUND:
+        td_buf_puts(out, "round ");
+        /* fallthrough */
       case CASCADE_EXP:
         td_buf_puts(out, "exp(");
         print_sum(out, f->atom->sum);

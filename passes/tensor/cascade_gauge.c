@@ -45,14 +45,17 @@ bool cascade_add_exponents(cascade_region_t *r, cascade_member_t *m) {
     const cascade_term_t *t = &m->plain->terms[i];
     for (uint32_t k = 0; k < t->count; k++) {
       const cascade_atom_t *a = t->factors[k].atom;
-      if (a->kind != CASCADE_EXP || (a->mentions & CASCADE_U) == 0) continue;
+      if (!cascade_is_exponential(a) || !(a->mentions & CASCADE_U)) continue;
       tir_expr_t *leaf = a->sum->terms[0].factors[0].atom->expr;
       if (gauge_of(r, leaf) != NULL) continue;
       /* a weight that falls with the leaf would need the minimum */
       if (t->factors[k].power < 0) {
         return cascade_refuse(r, m, CASCADE_SIGN, m->body);
       }
-      if (cascade_is_bounded(leaf, t->factors[k].power)) {
+      /* f16 holds less than f32, and where it is subnormal rounds more */
+      bool is_narrow =
+          a->kind == CASCADE_ROUND && a->narrow == TDSL_DTYPE_F16;
+      if (!is_narrow && cascade_is_bounded(leaf, t->factors[k].power)) {
         if (r->kind == CASCADE_NONE) r->kind = CASCADE_CONSTANT;
         continue;
       }
@@ -281,7 +284,7 @@ bool cascade_add_pivots(cascade_region_t *r, cascade_member_t *m) {
     const cascade_term_t *t = &m->plain->terms[i];
     for (uint32_t k = 0; k < t->count; k++) {
       const cascade_atom_t *a = t->factors[k].atom;
-      if (a->kind == CASCADE_EXP && (a->mentions & CASCADE_U)) return true;
+      if (cascade_is_exponential(a) && (a->mentions & CASCADE_U)) return true;
       if (a->kind == CASCADE_LEAF && a->mentions == CASCADE_U &&
           a->expr->op == TIR_X_LOAD && is_differenced(r, m, a)) {
         degree += t->factors[k].power;

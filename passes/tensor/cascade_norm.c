@@ -97,14 +97,18 @@ const cascade_atom_t *cascade_test(cascade_norm_t *n, tir_expr_t *e,
   return is_negated ? a->complement : a;
 }
 
-/* EXP and SUM atoms are found by the sum below them. */
+bool cascade_is_exponential(const cascade_atom_t *a) {
+  return a->kind == CASCADE_EXP || a->kind == CASCADE_ROUND;
+}
+
+/* EXP, ROUND and SUM atoms are found by the sum below them. */
 static const cascade_atom_t *atom_over(cascade_norm_t *n, cascade_kind_t kind,
-                                       const cascade_sum_t *sum) {
+                                       const cascade_sum_t *sum,
+                                       tdsl_dtype_t narrow) {
   uint8_t mentions = CASCADE_K;
   for (size_t i = 0; i < n->atoms.length; i++) {
-    if (n->atoms.data[i]->kind == kind && n->atoms.data[i]->sum == sum) {
-      return n->atoms.data[i];
-    }
+    const cascade_atom_t *a = n->atoms.data[i];
+    if (a->kind == kind && a->sum == sum && a->narrow == narrow) return a;
   }
   for (uint32_t i = 0; i < sum->count; i++) {
     mentions |= cascade_term_class(&sum->terms[i]);
@@ -112,7 +116,8 @@ static const cascade_atom_t *atom_over(cascade_norm_t *n, cascade_kind_t kind,
   TD_CHECK(n->task, mentions != CASCADE_MIXED, "a mixed sum became an atom");
   cascade_atom_t *a = new_atom(n, kind, mentions);
   a->sum = sum;
-  a->is_positive = kind == CASCADE_EXP;
+  a->narrow = narrow;
+  a->is_positive = cascade_is_exponential(a);
   return a;
 }
 
@@ -305,7 +310,34 @@ const cascade_sum_t *cascade_part(cascade_norm_t *n, const cascade_term_t *t,
 const cascade_sum_t *cascade_whole(cascade_norm_t *n,
                                    const cascade_sum_t *sum) {
   if (sum == NULL || sum->count < 2) return sum;
-  return cascade_of_atom(n, atom_over(n, CASCADE_SUM, sum), 1);
+  return cascade_of_atom(
+      n, atom_over(n, CASCADE_SUM, sum, TDSL_DTYPE_UNSET), 1);
+}
+
+const cascade_sum_t *cascade_round(cascade_norm_t *n, const cascade_term_t *t,
+                                   tdsl_dtype_t narrow) {
+  cascade_factor_t *f =
+      TD_NEW_ARRAY(n->arena, cascade_factor_t, t->count + 1);
+  const cascade_atom_t *weight = NULL;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < t->count; i++) {
+    const cascade_atom_t *a = t->factors[i].atom;
+    bool is_along = (a->mentions & CASCADE_U) != 0;
+    if (is_along && a->kind != CASCADE_TEST) {
+      if (a->kind != CASCADE_EXP || t->factors[i].power != 1 ||
+          weight != NULL) {
+        return NULL;
+      }
+      weight = a;
+    } else {
+      f[count++] = t->factors[i];
+    }
+  }
+  if (weight == NULL || t->coefficient <= 0) return NULL;
+  weight = atom_over(n, CASCADE_ROUND, weight->sum, narrow);
+  return cascade_mul(
+      n, cascade_of_terms(n, 1, &(cascade_term_t){t->coefficient, count, f}),
+      cascade_of_atom(n, weight, 1));
 }
 
 /* exp(c m + c' m' + ...) as exp(m + c'/c m' + ...)^c; a number is a
@@ -328,7 +360,8 @@ const cascade_sum_t *cascade_exp(cascade_norm_t *n,
   const cascade_sum_t *below = cascade_of_terms(n, count, terms);
   return cascade_mul(
       n, result,
-      cascade_of_atom(n, atom_over(n, CASCADE_EXP, below), lead));
+      cascade_of_atom(
+          n, atom_over(n, CASCADE_EXP, below, TDSL_DTYPE_UNSET), lead));
 }
 
 /* ---- gauges -------------------------------------------------------------- */
@@ -415,7 +448,7 @@ static const cascade_sum_t *translate_factor(cascade_norm_t *n,
     const cascade_sum_t *step = cascade_of_atom(n, g->step, 1);
     y = g->relation == CASCADE_MINUS ? cascade_add(n, y, 1, step)
                                      : cascade_mul(n, y, step);
-  } else if (f->atom->kind == CASCADE_EXP &&
+  } else if (cascade_is_exponential(f->atom) &&
              (f->atom->mentions & CASCADE_U) != 0) {
     /* one level: a sum under exp holds leaves */
     const cascade_sum_t *below = cascade_translate(n, f->atom->sum);
@@ -423,6 +456,10 @@ static const cascade_sum_t *translate_factor(cascade_norm_t *n,
     for (uint32_t i = 0; below != NULL && i < below->count; i++) {
       e = cascade_mul(n, e, cascade_exp(n, cascade_of_terms(
                                                n, 1, &below->terms[i])));
+    }
+    if (f->atom->kind == CASCADE_ROUND && e != NULL && below != NULL) {
+      e = e->count == 1 ? cascade_round(n, &e->terms[0], f->atom->narrow)
+                        : NULL;
     }
     return cascade_power(n, e, f->power);
   }

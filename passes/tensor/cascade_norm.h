@@ -42,6 +42,7 @@ typedef enum cascade_reason {
 typedef enum cascade_kind {
   CASCADE_LEAF, /* an expression that is kept whole */
   CASCADE_EXP,  /* e to the power of `sum`, whose first coefficient is 1 */
+  CASCADE_ROUND, /* the same, rounded to a narrower type */
   CASCADE_SUM,  /* a sum of class X or K, kept whole */
   CASCADE_TEST, /* 1 where expr holds, else 0 */
 } cascade_kind_t;
@@ -56,7 +57,8 @@ struct cascade_atom {
   uint8_t mentions;        /* CASCADE_K, U or X */
   bool is_positive;        /* >= 0 wherever it is a number */
   tir_expr_t *expr;        /* LEAF, TEST: interned */
-  const cascade_sum_t *sum; /* EXP, SUM */
+  const cascade_sum_t *sum; /* EXP, ROUND, SUM */
+  tdsl_dtype_t narrow;     /* ROUND: BF16 or F16 */
   const cascade_atom_t *complement; /* TEST */
   const cascade_gauge_t *gauge; /* LEAF: it is relative to this gauge */
 };
@@ -163,6 +165,14 @@ const cascade_atom_t *cascade_test(cascade_norm_t *, tir_expr_t *e,
 const cascade_sum_t *cascade_exp(cascade_norm_t *, const cascade_sum_t *sum);
 const cascade_sum_t *cascade_whole(cascade_norm_t *,
                                    const cascade_sum_t *sum);
+/* A term with its weight rounded: round(w x) is read as round(w) x where w is
+ * one exponential along the axis, under tests, and x does not vary. That is
+ * one rounding for each element, as the text has it, of another scale. NULL:
+ * the term is of another form. */
+const cascade_sum_t *cascade_round(cascade_norm_t *, const cascade_term_t *,
+                                   tdsl_dtype_t narrow);
+/* e to some power, rounded or not. */
+bool cascade_is_exponential(const cascade_atom_t *);
 /* The factors of a term that vary along the axis, or the others with the
  * coefficient, as a sum of one term. */
 const cascade_sum_t *cascade_part(cascade_norm_t *, const cascade_term_t *,

@@ -104,6 +104,21 @@ static const char *state_size(cascade_region_t *r) {
 
 /* ---- what became one sweep ----------------------------------------------- */
 
+/* What makes the results of a rounding other than those of the text. */
+static const char *rounding_note(const cascade_region_t *r) {
+  for (uint32_t i = 0; i < r->component_count; i++) {
+    const cascade_sum_t *s = r->components[i]->sum;
+    for (uint32_t t = 0; s != NULL && t < s->count; t++) {
+      for (uint32_t k = 0; k < s->terms[t].count; k++) {
+        if (s->terms[t].factors[k].atom->kind == CASCADE_ROUND) {
+          return ", weights rounded as seen from it";
+        }
+      }
+    }
+  }
+  return "";
+}
+
 void cascade_remark_done(cascade_region_t *r, bool is_streamed) {
   static const char *const kinds[] = {
       [CASCADE_NONE] = "none", [CASCADE_PIVOT] = "pivot",
@@ -117,8 +132,8 @@ void cascade_remark_done(cascade_region_t *r, bool is_streamed) {
   remark_t *remark = pass_remark(
       r->state, "find-cascades",
       REMARK_CODE_FUSE_CASCADE, r->members[0].node->loc,
-      "one sweep over %s for %s: state of %s, gauge %s, plan %s",
-      r->axis_text, names, state_size(r), kinds[r->kind],
+      "one sweep over %s for %s: state of %s, gauge %s%s, plan %s",
+      r->axis_text, names, state_size(r), kinds[r->kind], rounding_note(r),
       is_streamed ? "stream" : "sweeps of the text");
   if (remark == NULL) return;
   for (uint32_t i = 1; i < r->member_count; i++) {

@@ -11,6 +11,8 @@
  *   sqrt, rsqrt, abs of a product               factors >= 0 for sqrt
  *   if p then a else b = [p] a + [not p] b      p pure
  *   exp(if p then a else -inf) = [p] exp a
+ *   round(w x) = round(w) x                     w one exponential, to bf16
+ *                                               or f16
  *
  * A pure sum is kept whole: only products are taken apart in pure
  * expressions, since exponentials have to be found among their factors. In a
@@ -128,7 +130,7 @@ static const cascade_sum_t *collect(const visit_t *v,
     else rest = cascade_add(n, rest, 1, one);
     for (uint32_t k = 0; k < t->count; k++) {
       has_gauge |= t->factors[k].atom->gauge != NULL ||
-                   t->factors[k].atom->kind == CASCADE_EXP;
+                   cascade_is_exponential(t->factors[k].atom);
     }
   }
   if (along->count > 1 && !has_gauge && mixed->count == 0) {
@@ -287,6 +289,17 @@ static const cascade_sum_t *rule_div(const visit_t *v, tir_expr_t *e) {
   return cascade_mul(n, sum_of(v, e->args[0]), cascade_power(n, b, -1));
 }
 
+/* A weight that the text rounds, as to what a matrix unit takes: its part
+ * along the axis is rounded, seen from the gauge. */
+static const cascade_sum_t *rule_round(const visit_t *v, tir_expr_t *e,
+                                       tdsl_dtype_t narrow) {
+  const cascade_sum_t *a = sum_of(v, e->args[0]);
+  const cascade_sum_t *s = a == NULL || a->count != 1
+                               ? NULL
+                               : cascade_round(v->n, &a->terms[0], narrow);
+  return s != NULL ? s : refuse(v->n, CASCADE_ROUNDING, e);
+}
+
 static const cascade_sum_t *rule_cast(const visit_t *v, tir_expr_t *e) {
   tdsl_dtype_t to = e->u.to;
   bool is_wide = to == TDSL_DTYPE_F32 || to == TDSL_DTYPE_F64;
@@ -296,6 +309,9 @@ static const cascade_sum_t *rule_cast(const visit_t *v, tir_expr_t *e) {
     return sum_of(v, e->args[0]);
   }
   bool is_f8 = to == TDSL_DTYPE_F8E4M3 || to == TDSL_DTYPE_F8E5M2;
+  if (to == TDSL_DTYPE_BF16 || to == TDSL_DTYPE_F16) {
+    return rule_round(v, e, to);
+  }
   return refuse(v->n, is_f8 ? CASCADE_CLASS : CASCADE_ROUNDING, e);
 }
 

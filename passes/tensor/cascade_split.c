@@ -468,7 +468,7 @@ static void set_gauges(cascade_region_t *r, const cascade_member_t *m) {
       for (uint32_t f = 0; f < t->count; f++) {
         const cascade_atom_t *a = t->factors[f].atom;
         has_leaf |= a->kind == CASCADE_LEAF && a->expr == g->leaf;
-        has_exponent |= a->kind == CASCADE_EXP &&
+        has_exponent |= cascade_is_exponential(a) &&
                         (a->mentions & CASCADE_U) != 0 &&
                         a->sum->terms[0].factors[0].atom->expr == g->leaf;
       }

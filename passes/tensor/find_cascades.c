@@ -114,7 +114,7 @@ static tir_expr_t *body_of(weights_t *w, const cascade_component_t *c) {
     for (uint32_t k = 0; k < t->count; k++) {
       const cascade_factor_t *f = &t->factors[k];
       const cascade_sum_t *one = cascade_of_atom(n, f->atom, f->power);
-      if (f->atom->kind == CASCADE_EXP) e = cascade_mul(n, e, one);
+      if (cascade_is_exponential(f->atom)) e = cascade_mul(n, e, one);
       else rest = cascade_mul(n, rest, one);
     }
     if (e != cascade_number(n, 1)) {

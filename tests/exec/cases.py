@@ -534,6 +534,39 @@ def lower_terms():
             "x": x, "w": drawn(108, "f32", 3, n)}, name=str(n), tol=tol)
 
 
+def attended(q, k, v, score, row):
+    """A row of attention, in f64 and with no rounding."""
+    keys = range(len(k["data"]) // 16)
+    s = [score(row, u, sum(q["data"][row * 16 + i] * k["data"][u * 16 + i]
+                           for i in range(16))) for u in keys]
+    e = [math.exp(x - max(s)) for x in s]
+    return [sum(e[u] * v["data"][u * 16 + d] for u in keys) / sum(e)
+            for d in range(16)]
+
+
+def rounded_weights():
+    """One rounding of 2^-9 a weight, whatever it is relative to. The sum of
+    weights is rounded as well, or not; where it is not, that is a second
+    error of the quotient."""
+    scores = {"bf": lambda t, u, x: 9 * x if u <= t else -math.inf,
+              "low": lambda t, u, x: 30 * math.tanh(x)}
+    for n in (1, 67, 130):
+        q, k = drawn(109, "f32", n, 16), drawn(110, "f32", n, 16)
+        for fn, dtype in (("bf", "bf16"), ("low", "f16")):
+            v = drawn(111, dtype, n, 16)
+
+            def check(results, state, v=v, q=q, k=k, fn=fn, n=n):
+                got = results["o"]["data"]
+                for row in range(0, n, 13):
+                    want = attended(q, k, v, scores[fn], row)
+                    far = max(abs(float(a) - b) for a, b in
+                              zip(got[row * 16:], want))
+                    if not far <= 2 ** -8:
+                        yield "row %d is off by %g" % (row, far)
+            yield Case("rounded_weights", fn, {"q": q, "k": k, "v": v},
+                       name=str(n), results={}, check=check)
+
+
 # --- loops and routing ----------------------------------------------------
 def loops():
     tol = {"a": [1e-5, 1e-5], "b": [1e-5, 1e-5], "g": [1e-5, 1e-5]}
@@ -571,6 +604,6 @@ def cases():
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
                  columns, product_ends, update_ends, sides, grouped,
-                 picked_keys, row_ends, lower_terms):
+                 picked_keys, row_ends, lower_terms, rounded_weights):
         out += list(make())
     return out

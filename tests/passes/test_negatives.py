@@ -52,7 +52,7 @@ ROWS = {
             [("x[0] := 0.0; y = sum[i] exp(x[i] - m)",
               "y = sum[i] exp(x[i] - m); x[0] := 0.0")]),
     "x16": (CLASS, "class", "cast(exp(sub(s[u], l)))", "exp(s[u] - l)",
-            [("p[u]: f8e4m3", "p[u]")]),
+            [("p[u]: f8e4m3", "p[u]: bf16")]),
     "x17": (U, "axis", "m[u]", "m[u])", [("- m[u]", "- m[t]")]),
     "x18": (U, "exponent", "exp(exp(sub(x[i], l)))", "exp(exp(x[i] - l))",
             [("exp(exp(x[i] - l))", "exp(x[i] - l)")]),
