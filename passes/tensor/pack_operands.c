@@ -4,8 +4,8 @@
  *   its inner loop takes them: a map makes panels[.., p, k, j] of
  *   w[.., p * nr + j, k], and the product reads the panels.  The run time
  *   makes them once for weights that stay (runtime/hal/exec.c).  A large
- *   product gets its other operand so too, in each run: otherwise every block
- *   of its rows packs it again.
+ *   product gets its other operand so too, in each run, unless columns lie
+ *   side by side: otherwise every block of its rows turns it again.
  * Needs: find-cascades is done; targets without warps.
  * Guarantees: a value with `panel` set has rows of as many columns; with
  *   is_kept it is computed from weights alone, by a node of the function's
@@ -275,12 +275,15 @@ static tir_expr_t *read_panels(pack_t *s, const packed_t *p,
 }
 
 /* Few rows of floats are read well as they lie; turning narrow ones costs more
- * than reading them. */
-static bool has_work(const pack_t *s, const tir_node_t *n,
-                     const tir_value_t *v, int64_t columns, int64_t depth) {
+ * than reading them.  Floats side by side are packed by the first rows that
+ * multiply with them (passes/tile/contraction_pack.c), at no cost. */
+static bool has_work(const pack_t *s, const tir_node_t *n, const packed_t *p,
+                     int64_t columns, int64_t depth) {
+  const tir_value_t *v = p->from;
   double elements = (double)columns * (double)depth;
   double work = tensor_tuples(n), rows = work / elements;
   if (!is_weight(s, v)) {
+    if (is_column(p, v->rank - 1) && v->dtype == n->body->type) return false;
     double bytes = tensor_elements(v) * (double)td_dtype_bytes(v->dtype);
     return rows >= large_rows && work >= large_work && bytes <= most_bytes &&
            elements == tensor_elements(v);
@@ -381,7 +384,7 @@ static bool is_packable(pack_t *s, const tir_node_t *n, int b, column_t *c) {
       return false;
     }
     is_narrow |= td_dtype_bytes(p->from->dtype) < sizeof(float);
-    pays |= has_work(s, n, p->from, columns, depth);
+    pays |= has_work(s, n, p, columns, depth);
   }
   return pays && (plain != NULL || is_narrow);
 }

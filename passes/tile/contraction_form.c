@@ -153,11 +153,21 @@ static int64_t block_rows(const product_t *p, int64_t m, int64_t blocks) {
   return (pieces + blocks - 1) / blocks * p->mc;
 }
 
+/* Sides whose columns are packed as they are used. */
+static uint32_t count_along(const product_t *p) {
+  uint32_t count = 0;
+  for (uint32_t s = 0; s < p->side_count; s++) count += p->sides[s].is_along;
+  return count;
+}
+
 /* Blocks as large as may be, since what is packed serves all of one; but
  * enough of them, if there is enough to do. */
 static void choose_block(product_t *p, int64_t m, int64_t n, int64_t k) {
   int64_t batch = p->key == NULL ? 1 : contraction_upper(p->group->extent);
   int64_t row_blocks = 1, column_blocks = 1, size;
+  /* rows are copied for each block of columns, which cost nothing themselves */
+  bool is_by_rows = !p->a_lies && count_along(p) == p->side_count &&
+                    ix_is_const(p->m.extent, &size);
   for (uint32_t i = 0; i < p->batch.count; i++) {
     int64_t extent = contraction_upper(p->batch.members[i]->extent);
     if (__builtin_mul_overflow(batch, extent, &batch)) batch = INT64_MAX;
@@ -185,7 +195,7 @@ static void choose_block(product_t *p, int64_t m, int64_t n, int64_t k) {
       return;
     }
     int64_t more = more_blocks(p, m, row_blocks);
-    if (more > 0 && p->bm >= 2 * p->nc) {
+    if (more > 0 && (is_by_rows || p->bm >= 2 * p->nc)) {
       row_blocks = more;
     } else if (p->nc >= 2 * LEAST_COLUMNS) {
       column_blocks++;
