@@ -193,15 +193,8 @@ static void add_copies(builder_t *b, const mem_copies_t *copies,
   }
 }
 
-static void add_launch(builder_t *b, const tir_node_t *n) {
-  const cg_plan_input_t *in = b->input;
-  uint32_t k = 0;
-  while (k < in->kernel_count && (in->kernels[k].func != b->func ||
-                                  in->kernels[k].group != n->group)) {
-    k++;
-  }
-  TD_CHECK(b->task, k < in->kernel_count, "group %u has no kernel", n->group);
-  const cg_kernel_t *kernel = &in->kernels[k];
+static void add_launch(builder_t *b, const tir_node_t *n, uint32_t k) {
+  const cg_kernel_t *kernel = &b->input->kernels[k];
   plan_step_t *s = add_step(b, PLAN_STEP_LAUNCH, kernel->kernel->loc);
   s->kernel = k;
   s->is_once = n->outs[0]->is_kept;
@@ -216,6 +209,20 @@ static void add_launch(builder_t *b, const tir_node_t *n) {
     s->scalars[i] =
         plan_var_expr(b->arena, var_index(b, kernel->kernel->dims[i]));
   }
+}
+
+/* The kernels of a group, one after the other. */
+static void add_launches(builder_t *b, const tir_node_t *n) {
+  const cg_plan_input_t *in = b->input;
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < in->kernel_count; k++) {
+    if (in->kernels[k].func != b->func || in->kernels[k].group != n->group) {
+      continue;
+    }
+    add_launch(b, n, k);
+    count++;
+  }
+  TD_CHECK(b->task, count > 0, "group %u has no kernel", n->group);
 }
 
 static void add_assert(builder_t *b, const tir_node_t *n) {
@@ -293,7 +300,7 @@ static void add_block(builder_t *b, const tir_block_t *block) {
       add_assert(b, n);
     } else if (i == 0 || block->data[i - 1]->group != n->group) {
       add_update_copies(b, block, i);
-      add_launch(b, n);
+      add_launches(b, n);
     }
   }
 }
@@ -372,6 +379,18 @@ static void note_kept(const cg_kernel_t *k, const tir_block_t *block,
   }
 }
 
+/* The last of several kernels of a group adds up what the one before it left
+ * of the group's work. */
+static bool is_merge(const cg_plan_input_t *in, uint32_t k) {
+  const cg_kernel_t *x = &in->kernels[k];
+  bool follows = k > 0 && in->kernels[k - 1].func == x->func &&
+                 in->kernels[k - 1].group == x->group;
+  bool is_last = k + 1 == in->kernel_count ||
+                 in->kernels[k + 1].func != x->func ||
+                 in->kernels[k + 1].group != x->group;
+  return follows && is_last;
+}
+
 static void add_kernels(builder_t *b) {
   const cg_plan_input_t *in = b->input;
   plan_t *plan = b->plan;
@@ -403,6 +422,7 @@ static void add_kernels(builder_t *b) {
     }
     cg_kernel_ledger(b->task, b->arena, &in->kernels[k], &dims, out);
     note_kept(&in->kernels[k], &in->kernels[k].func->nodes, out);
+    if (is_merge(in, k)) out->ledger.flops = (plan_expr_t){0};
     out->scalar_count = kernel->dim_count;
     out->block_count = cg_plan_poly(b->task, b->arena, &dims,
                                     kir_block_count(kernel));

@@ -66,6 +66,10 @@ bool drv_backend_init(drv_backend_t *b, drv_compile_t *c) {
   b->options.verify = (int)td_env_int(TD_ENV_VERIFY);
   b->options.checks = c->checks == TDSL_CHECKS_ALL ? 2 : 1;
   b->options.all_cascades = strcmp(td_env_text(TD_ENV_CASCADES), "all") == 0;
+  const char *splits = td_env_text(TD_ENV_SPLITS);
+  b->options.splits = strcmp(splits, "all") == 0   ? PASS_SPLITS_ALL
+                      : strcmp(splits, "off") == 0 ? PASS_SPLITS_OFF
+                                                   : PASS_SPLITS_PAY;
   b->options.plan_serial = d->plan_free == 2;
   b->state.task = c->task;
   b->state.options = &b->options;

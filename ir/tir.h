@@ -117,7 +117,9 @@ typedef enum tir_reduce {
  * at lowering, before any pass, and never changed afterwards, so that no
  * extent, fusion or schedule moves a bit.  The interpreter runs everything
  * as SERIAL; engines run the plan.
- *   SERIAL  left to right in index order.
+ *   SERIAL  left to right in index order. On targets with warps such a sum of
+ *           products (is_fma) restarts with each GROUP_DEPTH tuples, and what
+ *           these gave is added left to right (passes/tile).
  *   LANES   TIR_LANES partial accumulators; a tuple belongs to lane
  *           (value of the last reduction index) mod TIR_LANES; a lane adds its
  *           tuples in index order; lanes are folded by halves: lane l takes

@@ -47,6 +47,12 @@ typedef struct pass_sizes {
 typedef void (*pass_sizes_fn)(void *user, const kir_kernel_t *kernel,
                               pass_sizes_t *out);
 
+/* Whether long sums of products are shared out to blocks of a GPU: what pays,
+ * all that can be, none. No result depends on it. */
+typedef enum pass_splits {
+  PASS_SPLITS_PAY, PASS_SPLITS_ALL, PASS_SPLITS_OFF,
+} pass_splits_t;
+
 typedef struct pass_options {
   const char *target;      /* machine row: "cpu:x86-64-v3", ... */
   const char *disabled;    /* comma-separated names; NULL: none */
@@ -58,6 +64,7 @@ typedef struct pass_options {
                               changed the IR */
   void *dump_user;
   bool all_cascades;       /* one sweep even where it does not pay */
+  pass_splits_t splits;
   pass_sizes_fn sizes;     /* asked for each kernel; NULL: the row's sizes */
   void *sizes_user;
 } pass_options_t;

@@ -13,6 +13,10 @@ static uint32_t get_number(const td_map_t *map, const void *key) {
   return (uint32_t)((uintptr_t)td_map_get_u64(map, key_of(key)) - 1);
 }
 
+static uint32_t get_number_of(const td_map_t *map, uint32_t group) {
+  return (uint32_t)((uintptr_t)td_map_get_u64(map, group) - 1);
+}
+
 uint32_t planner_position(const planner_t *p, const tir_node_t *n) {
   return get_number(&p->node_position, n);
 }
@@ -86,6 +90,10 @@ static void number_block(planner_t *p, const tir_block_t *block) {
     bool joins = i > 0 && n->group != 0 &&
                  block->data[i - 1]->group == n->group;
     if (!joins) p->position++;
+    if (n->group != 0) {
+      td_map_put_u64(&p->group_position, n->group,
+                     (void *)(uintptr_t)((uint64_t)p->position + 1));
+    }
     for (uint32_t k = 0; k < n->operand_count; k++) {
       use(p, n->operands[k], p->position);
     }
@@ -128,7 +136,12 @@ void planner_find_lives(planner_t *p, const pass_kernels_t *kernels) {
   for (uint32_t k = 0; k < kernels->count; k++) {
     if (kernels->funcs[k] != f) continue;
     for (uint32_t i = 0; i < kernels->kernels[k]->param_count; i++) {
-      store(p, kernels->param_values[k][i]);
+      const tir_value_t *v = kernels->param_values[k][i];
+      /* between kernels of one group, and of no node */
+      if (p->lives[v->id].value == NULL) {
+        define(p, v, get_number_of(&p->group_position, kernels->groups[k]));
+      }
+      store(p, v);
     }
   }
 }

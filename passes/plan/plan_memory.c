@@ -316,6 +316,7 @@ mem_layout_t *pass_plan_memory(td_task_t *task, td_arena_t *arena,
   td_map_init(&p.layout->loops, arena);
   td_map_init(&p.node_position, arena);
   td_map_init(&p.loop_head, arena);
+  td_map_init(&p.group_position, arena);
   p.lives = TD_NEW_ARRAY(arena, planner_life_t, p.count + 1);
   p.sets = TD_NEW_ARRAY(arena, planner_set_t, p.count + 1);
   p.set_of = TD_NEW_ARRAY(arena, uint32_t, p.count + 1);

@@ -44,6 +44,7 @@ typedef struct planner {
   TD_VEC(mem_buffer_t) buffers;
   TD_VEC(planner_span_t) spans; /* by buffer */
   td_map_t node_position;   /* node -> its position (loop: of its end) */
+  td_map_t group_position;  /* group -> that of its nodes */
   td_map_t loop_head;       /* loop -> position of its head */
   uint32_t position;        /* the last one given out */
   mem_layout_t *layout;

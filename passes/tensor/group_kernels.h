@@ -7,7 +7,9 @@
 /* Elements of a split of a sweep's axis: of the accumulation plan, whatever
  * walks it. A multiple of what a sweep takes at a time. */
 enum { GROUP_SPLIT = 1024 };
-
+/* Tuples of a split of a sum of products on a target with warps: of its plan
+ * as well. A multiple of what any kernel takes of the depth at a time. */
+enum { GROUP_DEPTH = 1024 };
 
 /* Number of leading parallel indices that become the block loops of a group
  * of several nodes: all share them, and loads inside the group pass them on

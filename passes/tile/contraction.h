@@ -217,6 +217,12 @@ void contraction_build_thin(product_t *p);
 /* contraction_simt.c: the form for blocks of warps. */
 void contraction_build_simt(product_t *p);
 
+/* ---- contraction_split.c ---- */
+/* In place of contraction_prepare: sums go to parts. */
+void contraction_split_prepare(product_t *p);
+/* The kernel that adds up what splits of the depth left. */
+void contraction_build_merge(product_t *p);
+
 /* Largest value of a dim; INT64_MAX if there is none. */
 int64_t contraction_upper(const ix_poly_t *p);
 

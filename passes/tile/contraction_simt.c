@@ -32,10 +32,13 @@
  *    a swizzle meets all banks, belong to as many lanes as there are.
  * Every accumulator adds its products in index order, one rounding each (plan
  * SERIAL), and only those that are there: neither the tile, the stages nor the
- * number of rows changes a bit. */
+ * number of rows changes a bit. Where the depth may be longer than a split of
+ * the plan, it begins anew with each, and a total in registers beside it has
+ * what the splits before gave. */
 #include "passes/tile/contraction_simt.h"
 
 #include "ir/expr.h"
+#include "passes/tensor/group_kernels.h"
 #include "runtime/base/num.h"
 
 /* ---- the products -------------------------------------------------------- */
@@ -148,8 +151,9 @@ static void compute(simt_t *s, kir_block_t *block, kir_expr_t *kb,
   kir_expr_t *e;
   kir_expr_t *kh = tile_int(t, s->shape.depth);
   if (!tile_is_multiple(p->k.extent, s->shape.depth)) {
-    kh = contraction_name(
-        p, block, "kh", contraction_part(p, kb, p->k.extent, s->shape.depth));
+    kir_expr_t *left =
+        tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, s->length, kb);
+    kh = contraction_name(p, block, "kh", tile_min(t, left, kh));
   }
   spot_t at = {.stage = stage};
   block = warp_loop(s, block, &at.w);
@@ -170,15 +174,34 @@ static void compute(simt_t *s, kir_block_t *block, kir_expr_t *kb,
   multiply(s, body, &regs, &at);
 }
 
-static void clear(simt_t *s, kir_block_t *block) {
+typedef enum clearing {
+  CLEAR_ALL,  /* sums of this split and of those before */
+  NEXT_SPLIT, /* what there is to the total; the next one begins */
+  LAST_SPLIT, /* all of it together */
+} clearing_t;
+
+/* Adding to -0 changes nothing, adding to +0 would make +0 of -0. */
+static void settle(simt_t *s, kir_block_t *block, clearing_t what) {
+  tile_t *t = s->t;
   kir_expr_t *w, *i, *j, *l;
+  if (what == LAST_SPLIT && !s->has_splits) return;
   block = warp_loop(s, block, &w);
   block = unroll(s, block, "i", s->shape.rows, &i);
   block = unroll(s, block, "j", s->shape.columns, &j);
   block = lanes(s, block, &l, NULL);
   kir_expr_t *at[4] = {w, i, j, l};
   for (uint32_t c = 0; c < s->members; c++) {
-    tile_store(s->t, block, s->acc[c], 4, at, contraction_zero(s->p));
+    kir_expr_t *zero = contraction_zero(s->p), *sum = NULL;
+    if (s->has_splits) {
+      sum = what == CLEAR_ALL
+                ? kir_const_f(t->arena, s->p->type, -0.0)
+                : tile_op2(t, KIR_X_ADD, s->p->type,
+                           kir_load(t->arena, s->total[c], 4, at),
+                           kir_load(t->arena, s->acc[c], 4, at));
+      if (what == LAST_SPLIT) zero = sum;
+      else tile_store(t, block, s->total[c], 4, at, sum);
+    }
+    tile_store(t, block, s->acc[c], 4, at, zero);
   }
 }
 
@@ -217,6 +240,31 @@ static void put_columns(simt_t *s, kir_block_t *block, const unit_t *unit,
   }
 }
 
+/* Splits of the plan, one after the other; from where to where each goes.
+ * Turns of the first begin `ahead` of it. */
+static kir_block_t *each_split(simt_t *s, kir_block_t *block, int64_t ahead,
+                               kir_expr_t **lo, kir_expr_t **hi) {
+  tile_t *t = s->t;
+  kir_expr_t *first, *zero = tile_int(t, 0), *before = tile_int(t, -ahead);
+  *lo = before;
+  *hi = s->length;
+  if (!s->has_splits) return block;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "split", zero, s->length,
+                    GROUP_DEPTH, &first);
+  kir_expr_t *is_next = tile_op2(t, KIR_X_GT, TDSL_DTYPE_BOOL, first, zero);
+  settle(s, &tile_push(t, block, tile_if(t, is_next))->body, NEXT_SPLIT);
+  kir_expr_t *arms[3] = {is_next, first, before};
+  *lo = contraction_name(
+      s->p, block, "from",
+      kir_op(t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3, arms));
+  kir_expr_t *end = add(s, first, tile_int(t, GROUP_DEPTH));
+  if (!tile_is_multiple(s->p->k.extent, GROUP_DEPTH)) {
+    end = tile_min(t, end, s->length);
+  }
+  *hi = contraction_name(s->p, block, "to", end);
+  return block;
+}
+
 /* Turns before the first bring what it and those after it begin with: what
  * operands cost is written out once. */
 static void main_loop(simt_t *s, kir_block_t *block) {
@@ -224,9 +272,10 @@ static void main_loop(simt_t *s, kir_block_t *block) {
   bool is_async_b = s->b[0].is_async;
   bool is_async = s->a.is_async || is_async_b;
   int64_t kc = s->shape.depth, ahead = (s->stages - 1) * kc;
-  kir_expr_t *kb, *depth = tile_dim(t, s->p->k.extent);
-  kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL, "kb",
-                                tile_int(t, -ahead), depth, kc, &kb);
+  kir_expr_t *kb, *depth = s->length, *lo, *hi;
+  kir_block_t *splits = each_split(s, block, ahead, &lo, &hi);
+  kir_block_t *body =
+      tile_loop(t, splits, KIR_LOOP_SERIAL, "kb", lo, hi, kc, &kb);
   kir_expr_t *next =
       contraction_name(s->p, body, "next", add(s, kb, tile_int(t, ahead)));
   kir_expr_t *stage = contraction_name(
@@ -298,7 +347,7 @@ static void describe(simt_t *s) {
               (long long)s->turns);
   }
   tile_note(t, "rows are fetched %s, columns %s", how(&s->a), how(&s->b[0]));
-  tile_note(t, "each sum adds its products left to right, with one rounding");
+  contraction_split_describe(s);
 }
 
 void contraction_build_simt(product_t *p) {
@@ -307,13 +356,16 @@ void contraction_build_simt(product_t *p) {
   TD_CHECK(t->task, t->target->warp == SIMT_WARP, "warps of %u",
            t->target->warp);
   contraction_simt_choose(&s);
+  contraction_split_judge(&s);
   kir_block_t *block = contraction_simt_grid(&s, &t->kernel->body);
   contraction_simt_set_operands(&s);
   describe(&s);
   contraction_simt_alloc(&s, block);
   contraction_simt_find_rows(&s, &s.a, block);
-  clear(&s, block);
+  contraction_split_depth(&s, block);
+  settle(&s, block, CLEAR_ALL);
   main_loop(&s, block);
+  settle(&s, block, LAST_SPLIT);
   contraction_simt_each_unit(&s, block, 0, contraction_simt_finish, NULL);
   if (p->key != NULL) simple(&s, block, KIR_BARRIER, 0);
 }

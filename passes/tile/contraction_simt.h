@@ -71,6 +71,11 @@ typedef struct simt {
   /* of each member; tail: SHARED, the epilogue's */
   kir_buffer_t *tail[CONTRACTION_SIDES], *acc[CONTRACTION_SIDES];
   int64_t stride;             /* epilogue: columns of a row in shared memory */
+  /* The depth that a block goes through: where it begins, NULL: at 0; how
+   * much it is. */
+  kir_expr_t *origin, *length;
+  bool has_splits;            /* a block may go through several of the plan */
+  kir_buffer_t *total[CONTRACTION_SIDES]; /* of the splits before, as acc */
 } simt_t;
 
 /* ---- small expressions --------------------------------------------------- */
@@ -179,6 +184,10 @@ void contraction_simt_choose(simt_t *s);
 void contraction_simt_set_operands(simt_t *s);
 void contraction_simt_alloc(simt_t *s, kir_block_t *block);
 
+void contraction_simt_find_units(simt_t *s);
+/* Tiles of all columns, rows and batches; NULL: more than there are numbers. */
+const ix_poly_t *contraction_simt_tiles(simt_t *s);
+
 /* ---- contraction_simt_grid.c ---- */
 
 kir_block_t *contraction_simt_grid(simt_t *s, kir_block_t *block);
@@ -215,6 +224,17 @@ void contraction_simt_fetch(simt_t *s, operand_t *o, kir_block_t *block,
                             kir_expr_t *kb);
 void contraction_simt_put(simt_t *s, operand_t *o, kir_block_t *block,
                           kir_expr_t *kb, kir_expr_t *stage);
+
+/* ---- contraction_split.c ---- */
+
+/* Says in t->wants whether the depth of these tiles is shared out. */
+void contraction_split_judge(simt_t *s);
+/* Block loops around the grid: whether there is one, and which split. */
+kir_block_t *contraction_split_grid(simt_t *s, kir_block_t *block);
+/* For the card: how sums are made. */
+void contraction_split_describe(simt_t *s);
+/* Sets origin and length. */
+void contraction_split_depth(simt_t *s, kir_block_t *block);
 
 /* ---- contraction_simt_tail.c ---- */
 

@@ -119,6 +119,19 @@ static kir_block_t *column_blocks(simt_t *s, kir_block_t *block,
                    tile_dim(t, s->p->n.extent), s->p->nc, &s->p->nb);
 }
 
+const ix_poly_t *contraction_simt_tiles(simt_t *s) {
+  product_t *p = s->p;
+  ix_pool_t *pool = s->t->module->pool;
+  const ix_poly_t *all = tiles_of(p, p->m.extent, p->mc);
+  const ix_poly_t *columns = find_columns(s);
+  if (all == NULL || columns == NULL) return NULL;
+  all = ix_mul(pool, all, columns);
+  for (uint32_t i = 0; i < p->batch.count && all != NULL; i++) {
+    all = ix_mul(pool, all, p->batch.members[i]->extent);
+  }
+  return all;
+}
+
 /* Rows of tiles that are gone through together, column by column, so that
  * what runs at a time reads little; 0: all of a row, if there are few. */
 static int64_t rows_at_a_time(product_t *p, const ix_poly_t *columns) {
@@ -186,6 +199,7 @@ kir_block_t *contraction_simt_grid(simt_t *s, kir_block_t *block) {
   TD_CHECK(t->task, columns != NULL || s->unit_count == 1,
            "more columns than there are numbers");
   if (p->key != NULL) return listed_grid(s, block, columns);
+  block = contraction_split_grid(s, block);
   int64_t n = columns == NULL ? 0 : rows_at_a_time(p, columns), across = 0;
   const ix_poly_t *all =
       columns == NULL ? NULL : ix_mul(pool, rows, columns);

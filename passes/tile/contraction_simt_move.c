@@ -64,11 +64,14 @@ static kir_expr_t *set_element(simt_t *s, const operand_t *o,
   } else if (o->outer->count > 0) {
     tile_set_index(s->t, o->outer->flat, outer);
   }
-  tile_set_index(s->t, s->p->k.flat, k);
+  kir_expr_t *at_k = s->origin == NULL ? k : add(s, s->origin, k);
+  tile_set_index(s->t, s->p->k.flat, at_k);
   /* with all v neighbours inside, or none, it is the same for all */
   bool is_wide = o->wides.loads.length > 0;
-  kir_expr_t *is_in = is_below(s, is_wide ? first[1] : k, s->p->k.extent,
-                               s->shape.depth);
+  kir_expr_t *is_in = NULL;
+  if (!tile_is_multiple(s->p->k.extent, s->shape.depth)) {
+    is_in = tile_less(s->t, is_wide ? first[1] : k, s->length);
+  }
   if (o->outer->count > 0) {
     is_in = both(s, is_one(s, is_wide ? first[0] : outer, o->outer, o->size),
                  is_in);

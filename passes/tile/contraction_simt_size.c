@@ -222,7 +222,7 @@ static void choose_stages(simt_t *s) {
   if (stage_bytes(s, s->stages) > (int64_t)target->shared_most) s->stages = 2;
 }
 
-static void find_units(simt_t *s) {
+void contraction_simt_find_units(simt_t *s) {
   product_t *p = s->p;
   for (uint32_t k = 0; k < p->side_count; k++) {
     if (p->sides[k].lead != k) continue;
@@ -237,7 +237,7 @@ static void find_units(simt_t *s) {
 
 void contraction_simt_choose(simt_t *s) {
   product_t *p = s->p;
-  find_units(s);
+  contraction_simt_find_units(s);
   s->shape = choose_shape(s);
   const shape_t *h = &s->shape;
   s->warps = h->warps_m * h->warps_n;
@@ -321,5 +321,8 @@ void contraction_simt_alloc(simt_t *s, kir_block_t *block) {
     }
     s->tail[c] = tile_alloc(t, block, "sums", p->type, KIR_SHARED, 1, size);
     s->acc[c] = tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 4, dims);
+    if (!s->has_splits) continue;
+    s->total[c] =
+        tile_alloc(t, block, "total", p->type, KIR_REGISTER, 4, dims);
   }
 }

@@ -375,9 +375,12 @@ bool tile_lower_contraction(tile_t *t) {
   /* joined for another target, or by a text */
   if (p.is_rows && (is_simt || !contraction_has_rows(&p))) return false;
   contraction_find_sides(&p);
-  if (!p.is_rows) contraction_prepare(&p);
+  bool is_part = t->split != NULL && !t->split->is_merge;
+  if (is_part) contraction_split_prepare(&p);
+  else if (!p.is_rows) contraction_prepare(&p);
   if (is_simt) {
-    contraction_build_simt(&p);
+    if (t->split != NULL && !is_part) contraction_build_merge(&p);
+    else contraction_build_simt(&p);
     return true;
   }
   contraction_find_panels(&p);

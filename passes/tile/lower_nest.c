@@ -81,8 +81,8 @@ void tile_nest_set(tile_t *t, nest_t *s, uint32_t i, kir_expr_t *v) {
 }
 
 /* Serial loops over indices from .. to - 1; the block inside. */
-static kir_block_t *serial_loops(tile_t *t, nest_t *s, kir_block_t *block,
-                                 uint32_t from, uint32_t to) {
+kir_block_t *tile_nest_loops(tile_t *t, nest_t *s, kir_block_t *block,
+                             uint32_t from, uint32_t to) {
   for (uint32_t i = from; i < to; i++) {
     const tir_index_t *index = s->node->indices[i];
     kir_expr_t *v;
@@ -169,7 +169,7 @@ static void wide_terms(tile_t *t, nest_t *s, kir_block_t *block,
 /* One accumulator a lane along the last reduction index, then a fold. */
 static void reduce_by_row(tile_t *t, nest_t *s, kir_block_t *block) {
   tir_node_t *n = s->node;
-  block = serial_loops(t, s, block, s->prefix, s->par);
+  block = tile_nest_loops(t, s, block, s->prefix, s->par);
   const tir_index_t *last = n->indices[n->index_count - 1];
   tile_range_t r = {tile_int(t, 0), tile_dim(t, last->extent)};
   /* of the largest there is one, in whatever order */
@@ -179,7 +179,7 @@ static void reduce_by_row(tile_t *t, nest_t *s, kir_block_t *block) {
   if (wide) s->lanes = tile_nest_wide(t, r);
   tile_nest_begin(t, s, block);
   kir_block_t *inner =
-      serial_loops(t, s, block, s->par, n->index_count - 1);
+      tile_nest_loops(t, s, block, s->par, n->index_count - 1);
   if (wide) wide_terms(t, s, inner, last, r);
   else tile_chunks(t, inner, last->name, r, row_chunk, s);
   tile_nest_fold(t, s, block);
@@ -195,11 +195,12 @@ static void output_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   kir_block_t *init = tile_lanes(t, block, NULL, &lane);
   tile_store(t, init, s->acc, 1, &lane,
              tile_identity(t, n->reduce, n->body->type));
-  kir_block_t *inner = serial_loops(t, s, block, s->par, n->index_count);
+  kir_block_t *inner = tile_nest_terms(t, s, block);
   kir_block_t *body = tile_lanes_at(t, inner, base, limit, &index);
   tile_nest_set(t, s, s->par - 1, index);
   lane = kir_var_ref(t->arena, td_vec_last(inner)->var);
   tile_nest_add(t, s, body, &lane, 1);
+  tile_nest_total(t, s, block);
   body = tile_lanes_at(t, block, base, limit, &index);
   tile_nest_set(t, s, s->par - 1, index);
   lane = kir_var_ref(t->arena, td_vec_last(block)->var);
@@ -265,7 +266,7 @@ static void column_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   init = tile_lanes(t, init, NULL, &lane);
   tile_store(t, init, s->acc, 2, (kir_expr_t *[]){r, lane},
              tile_identity(t, n->reduce, n->body->type));
-  kir_block_t *inner = serial_loops(t, s, block, s->par, n->index_count - 1);
+  kir_block_t *inner = tile_nest_loops(t, s, block, s->par, n->index_count - 1);
   const tir_index_t *last = n->indices[n->index_count - 1];
   kir_expr_t *end = tile_dim(t, last->extent);
   kir_expr_t *full = tile_whole_part(t, end);
@@ -324,12 +325,13 @@ static void map_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
 
 static void reduce_scalar(tile_t *t, nest_t *s, kir_block_t *block) {
   tir_node_t *n = s->node;
-  block = serial_loops(t, s, block, s->prefix, s->par);
+  block = tile_nest_loops(t, s, block, s->prefix, s->par);
   s->acc = accumulator(t, s, block, 0);
   tile_store(t, block, s->acc, 0, NULL,
              tile_identity(t, n->reduce, n->body->type));
-  kir_block_t *inner = serial_loops(t, s, block, s->par, n->index_count);
+  kir_block_t *inner = tile_nest_terms(t, s, block);
   tile_nest_add(t, s, inner, NULL, 0);
+  tile_nest_total(t, s, block);
   tile_store_value(t, block, n->outs[0], s->par, s->subs,
                    kir_load(t->arena, s->acc, 0, NULL));
 }
@@ -396,7 +398,7 @@ static void reduce_position(tile_t *t, nest_t *s, kir_block_t *block) {
   const tir_index_t *last = n->indices[n->index_count - 1];
   const ix_poly_t *lanes[1] = {ix_const(t->module->pool, TILE_LANES)};
   tile_range_t r = {tile_int(t, 0), tile_dim(t, last->extent)};
-  block = serial_loops(t, s, block, s->prefix, s->par);
+  block = tile_nest_loops(t, s, block, s->prefix, s->par);
   s->acc = accumulator(t, s, block, 1);
   fill_lanes(t, block, s->acc, tile_identity(t, n->reduce, n->body->type));
   tile_chunks(t, block, last->name, r, row_chunk, s);
@@ -427,7 +429,7 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
       store_element(t, s, block);
       return;
     }
-    block = serial_loops(t, s, block, s->prefix, s->par - 1);
+    block = tile_nest_loops(t, s, block, s->prefix, s->par - 1);
     int64_t lanes = tile_nest_wide(t, s->last);
     if (lanes > 0) wide_map(t, s, block, lanes);
     else tile_chunks(t, block, last->name, s->last, map_chunk, s);
@@ -440,11 +442,11 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
   switch (choose(t, n, s->prefix)) {
     case BY_ROW: reduce_by_row(t, s, block); return;
     case BY_OUTPUT:
-      block = serial_loops(t, s, block, s->prefix, s->par - 1);
+      block = tile_nest_loops(t, s, block, s->prefix, s->par - 1);
       tile_chunks(t, block, last->name, s->last, output_chunk, s);
       return;
     case BY_COLUMN:
-      block = serial_loops(t, s, block, s->prefix, s->par - 1);
+      block = tile_nest_loops(t, s, block, s->prefix, s->par - 1);
       tile_chunks(t, block, last->name, s->last, column_chunk, s);
       return;
     case BY_SCALAR: reduce_scalar(t, s, block); return;

@@ -142,6 +142,33 @@ static void report_wide(const build_t *b, const tile_t *t) {
   }
 }
 
+/* Of a product that is longer than a split: whether splits are blocks. */
+static void report_split(const build_t *b, const tile_t *t) {
+  const tile_split_t *s = t->wants;
+  if (t->tiles == NULL) return;
+  td_loc_t loc = t->nodes[0]->loc;
+  const char *name = t->nodes[0]->outs[0]->name;
+  const ix_poly_t *sms = ix_const(t->module->pool, t->target->sms);
+  remark_t *m =
+      s == NULL
+          ? pass_remark(b->state, "lower-to-tiles", REMARK_CODE_SPLIT_REFUSED,
+                        loc,
+                        "blocks go through the whole depth of %s: its tiles "
+                        "are half as many as multiprocessors, or more",
+                        name)
+          : pass_remark(b->state, "lower-to-tiles", REMARK_CODE_SPLIT_DONE,
+                        loc, "splits of the depth of %s are blocks of their "
+                             "own%s",
+                        name, s->when == NULL ? "" : " where it has few tiles"
+                                                     ", by dims at launch");
+  if (m == NULL) return;
+  pass_remark_number(m, "tiles", t->tiles);
+  pass_remark_number(m, "multiprocessors", sms);
+  if (s == NULL) return;
+  pass_remark_number(m, "splits", s->count);
+  pass_remark_number(m, "bytes_of_workspace", s->bytes);
+}
+
 static void complete(tile_t *t) {
   kir_kernel_t *k = t->kernel;
   k->param_count = (uint32_t)t->params.length;
@@ -163,7 +190,8 @@ static void keep(build_t *b, tile_t *t) {
 }
 
 static tile_t *lower_for(build_t *b, tir_node_t **nodes, uint32_t count,
-                         const ir_target_t *target) {
+                         const ir_target_t *target,
+                         const tile_split_t *split) {
   tile_t *t = TD_NEW(b->arena, tile_t);
   t->task = b->state->task;
   t->arena = b->arena;
@@ -171,6 +199,8 @@ static tile_t *lower_for(build_t *b, tir_node_t **nodes, uint32_t count,
   t->func = b->func;
   t->target = target;
   t->plan_serial = b->state->options->plan_serial;
+  t->splits = b->state->options->splits;
+  t->split = split;
   t->nodes = nodes;
   t->node_count = count;
   td_map_init(&t->homes, b->arena);
@@ -213,7 +243,7 @@ static const ir_target_t *tuned(build_t *b, tir_node_t **nodes,
   pass_sizes_t sizes = {0};
   if (o->sizes == NULL) return b->target;
   b->state->remarks = NULL; /* it is lowered once more */
-  tile_t *t = lower_for(b, nodes, count, b->target);
+  tile_t *t = lower_for(b, nodes, count, b->target, NULL);
   b->state->remarks = remarks;
   o->sizes(o->sizes_user, t->kernel, &sizes);
   ir_target_t *row = TD_NEW(b->arena, ir_target_t);
@@ -227,7 +257,24 @@ static const ir_target_t *tuned(build_t *b, tir_node_t **nodes,
 }
 
 static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
-  keep(b, lower_for(b, nodes, count, tuned(b, nodes, count)));
+  const ir_target_t *row = tuned(b, nodes, count);
+  tile_t *t = lower_for(b, nodes, count, row, NULL);
+  report_split(b, t);
+  tile_split_t *split = t->wants;
+  if (split == NULL || split->when != NULL) keep(b, t);
+  if (split == NULL) return;
+  tir_func_t *func = NULL;
+  for (uint32_t f = 0; f < b->module->func_count; f++) {
+    if (b->module->funcs[f] == b->func) func = b->module->funcs[f];
+  }
+  for (uint32_t k = 0; k < split->part_count && func != NULL; k++) {
+    split->nodes[k]->outs[0]->id = func->value_count++;
+  }
+  keep(b, lower_for(b, split->nodes, split->part_count, row, split));
+  tile_split_t *merge = TD_NEW(b->arena, tile_split_t);
+  *merge = *split;
+  merge->is_merge = true;
+  keep(b, lower_for(b, nodes, count, row, merge));
 }
 
 static void lower_block(build_t *b, const tir_block_t *block) {

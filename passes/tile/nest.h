@@ -10,7 +10,7 @@ typedef struct nest {
   uint32_t prefix, par;
   const uint32_t *places; /* dim of the output by index; NULL: in order */
   kir_expr_t *subs[IX_MAX_RANK]; /* output subscripts so far */
-  kir_buffer_t *acc;
+  kir_buffer_t *acc, *total;          /* total: of splits before, or NULL */
   int64_t lanes;                      /* of acc */
   tile_range_t last;                  /* of the last parallel index */
   /* nodes from this one on that go over a row together: 1, or 0 for one that
@@ -41,6 +41,16 @@ bool tile_nest_is_row_sum(tile_t *t, const nest_t *s);
 /* The indices of the prefix and the homes of all nodes are those of the row
  * that s, of node k of the group, belongs to. */
 void tile_nest_use_row(tile_t *t, nest_t *s, uint32_t k);
+
+/* Serial loops over indices from .. to - 1; the block inside. */
+kir_block_t *tile_nest_loops(tile_t *t, nest_t *s, kir_block_t *block,
+                             uint32_t from, uint32_t to);
+
+/* ---- nest_splits.c ---- */
+/* Loops over what a sum adds, which restart its accumulator as its plan says;
+ * then the accumulator is made all there is. */
+kir_block_t *tile_nest_terms(tile_t *t, nest_t *s, kir_block_t *block);
+void tile_nest_total(tile_t *t, nest_t *s, kir_block_t *block);
 
 /* ---- nest_ahead.c ---- */
 /* Where nothing depends on the number of lanes, several registers at a time

@@ -24,6 +24,19 @@ typedef struct tile_home {
   kir_expr_t *const *lead, *const *origin;
 } tile_home_t;
 
+/* A kernel's work shared out to blocks along what its nodes add up: one kernel
+ * leaves parts, the next one adds them and does what follows
+ * (contraction_split.c). */
+typedef struct tile_split {
+  bool is_merge;           /* the second of the two is made */
+  const ix_poly_t *when;   /* 1 or 0 at launch: it is done so; NULL: always */
+  const ix_poly_t *count;  /* of splits */
+  tir_index_t *index;      /* which of them */
+  uint32_t part_count;
+  tir_node_t **nodes;      /* of the first kernel; their outputs are parts */
+  const ix_poly_t *bytes;  /* of all parts */
+} tile_split_t;
+
 typedef struct tile {
   td_task_t *task;
   td_arena_t *arena;       /* of the kernels */
@@ -31,6 +44,10 @@ typedef struct tile {
   const tir_func_t *func;
   const ir_target_t *target;
   bool plan_serial;
+  pass_splits_t splits;
+  const tile_split_t *split; /* of which this kernel is one half; NULL: whole */
+  tile_split_t *wants;       /* of a whole one: how it may be cut; or NULL */
+  const ix_poly_t *tiles;    /* of a product whose depth is long, or NULL */
   kir_kernel_t *kernel;
   /* nodes of the group, in order */
   uint32_t node_count;
@@ -138,6 +155,9 @@ kir_expr_t *tile_identity(tile_t *t, tir_reduce_t reduce, tdsl_dtype_t type);
 kir_expr_t *tile_combine(tile_t *t, const tir_node_t *node, kir_expr_t *acc,
                          kir_expr_t *term);
 kir_x_t tile_fold_op(tir_reduce_t reduce);
+
+/* Sums of this node have splits in their plan, and may be longer than one. */
+bool tile_has_splits(const tile_t *t, const tir_node_t *node);
 
 /* ---- templates: each appends to the kernel's body ---- */
 

@@ -35,6 +35,7 @@ typedef struct pipe_way {
   bool is_kir;          /* kernels interpreted, blocks backwards */
   uint32_t threads;     /* 0: one */
   bool asserts;         /* --checks=all */
+  pass_splits_t splits; /* of the depth of products, on a GPU */
 } pipe_way_t;
 
 #define PIPE_ALL_OFF                                                          \
@@ -241,7 +242,8 @@ static void pipe_build(td_task_t *task, const char *tir,
   tir_module_t *m = pipe_read(task, tir);
   pass_options_t options = {.verify = way->is_kir ? 2 : 1,
                             .disabled = way->off, .plan_serial = way->serial,
-                            .checks = way->asserts ? 2 : 1};
+                            .checks = way->asserts ? 2 : 1,
+                            .splits = way->splits};
   pass_state_t state = {.task = task, .options = &options};
   const ir_target_t *target = way->target == NULL
                                   ? ir_target_host()

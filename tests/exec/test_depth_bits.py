@@ -1,0 +1,117 @@
+"""A product of a long depth on the simulated GPU: the same bits whether blocks
+go through the depth or each split of it is a block of its own, the choice by
+tiles at compile time or by dims at launch, what the counters say of blocks,
+and what explain says of it (docs/fusion.md)."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.environ["TDSL_TEST_BUILD"]
+TDSLC = os.path.join(BUILD, "tdslc")
+TEXT = """
+dim H = 4, D = 600, N = 200
+dyn T <= 4000, K <= 4096
+export fn decode(x: f32[2, H, D], w: bf16[N, H, D], b: f32[N], r: f32[2, N])
+    -> y: f32[2, N] {
+  y[t, n] = r[t, n] + max((sum[h, d] x[t, h, d] * f32(w[n, h, d])) + b[n], 0)
+}
+export fn rows(x: f32[T, K], w: f32[N, K], v: f32[32, K])
+    -> (y: f32[T, N], z: f32[T, 32], s: f32[T]) {
+  y[t, n] = sum[k] x[t, k] * w[n, k]
+  z[t, n] = sum[k] x[t, k] * v[n, k]
+  s[t] = sum[n] y[t, n] * 0.5
+}
+"""
+
+
+class Lab:
+    def __init__(self, folder):
+        self.folder, self.failed = folder, 0
+        self.path = os.path.join(folder, "depth.tdsl")
+        with open(self.path, "w") as f:
+            f.write(TEXT)
+
+    def say(self, name, good, detail=""):
+        print("%s %s" % ("ok" if good else "not ok", name))
+        if not good:
+            print("  " + str(detail)[:800])
+            self.failed = 1
+
+    def call(self, *args, **env):
+        env = dict(os.environ, TDSL_CACHE="on",
+                   TDSL_CACHE_DIR=os.path.join(BUILD, "test-cache"), **env)
+        return subprocess.run([TDSLC] + list(args), capture_output=True,
+                              text=True, env=env)
+
+    def run(self, entry, dims=None, device="sim:h100", **env):
+        """Results, and blocks of each kernel that ran."""
+        out = os.path.join(self.folder, "out.json")
+        args = ["run", self.path, "--entry", entry, "--device", device,
+                "--in", "*=random:5", "--out", out, "-q"]
+        if device.startswith("sim"):
+            args += ["--counters"]
+        for item in (dims or {}).items():
+            args += ["--dim", "%s=%d" % item]
+        done = self.call(*args, **env)
+        if done.returncode != 0:
+            if "NVRTC" in done.stderr:
+                print("skip depth: NVRTC is not here")
+                sys.exit(self.failed)
+            self.say("run." + entry, False, done.stderr)
+            sys.exit(1)
+        with open(out) as f:
+            got = json.load(f)["results"]
+        blocks = re.findall(r"^(k\w+[.\w]*) \(.*\)\n  grid +(\d+) x (\d+)",
+                            done.stdout, re.M)
+        return ({k: v["data"] for k, v in got.items()},
+                {name: int(x) * int(y) for name, x, y in blocks})
+
+
+def off_by(got, want):
+    return max(abs(a - b) for k in want for a, b in zip(got[k], want[k]))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab(folder)
+        one, whole = lab.run("decode", TDSL_SPLITS="off")
+        got, parts = lab.run("decode")
+        want, _ = lab.run("decode", device="interp:f64")
+        lab.say("decode.bits", one == got)
+        lab.say("decode.near", off_by(got, want) < 1e-4, off_by(got, want))
+        lab.say("decode.blocks", list(whole.values()) == [4] and
+                list(parts.values())[0] == 3 * 4, (whole, parts))
+        apart, _ = lab.run("decode", TDSL_PLAN_ALLOC="separate")
+        lab.say("decode.separate", apart == got)
+        for t, k, is_cut in ((1, 2500, True), (3, 4096, True),
+                             (1200, 2049, False), (2, 1500, False)):
+            dims = {"T": t, "K": k}
+            one, _ = lab.run("rows", dims, TDSL_SPLITS="off")
+            got, blocks = lab.run("rows", dims)
+            name = "rows.%d.%d" % (t, k)
+            lab.say(name + ".bits", one == got)
+            lab.say(name + ".form",
+                    any(".parts" in n for n in blocks) == is_cut and
+                    len(blocks) == (3 if is_cut else 2), blocks)
+        done = lab.call("explain", lab.path, "--device", "sim:h100")
+        lab.say("remark.decode", re.search(
+            r"remark\[split.done\]: .*own\n   = tiles: 4\n"
+            r"   = multiprocessors: 132\n   = splits: 3\n"
+            r"   = bytes of workspace: %d\n" % (3 * 2 * 200 * 4),
+            done.stdout), done.stdout)
+        lab.say("remark.rows", re.search(
+            r"remark\[split.done\]: .*by dims at launch\n   = tiles: .*T",
+            done.stdout), done.stdout)
+        full = lab.call("explain", lab.path, "--device", "sim:h100",
+                        "--entry", "rows", "--dim", "T=4000", "--dim",
+                        "K=4096")
+        lab.say("remark.refused", re.search(
+            r"remark\[split.refused\]: .*\n   = tiles: \d+\n", full.stdout),
+            full.stdout + full.stderr)
+    sys.exit(lab.failed)
+
+
+main()
