@@ -1,7 +1,8 @@
 """NVRTC over the CUDA C of the whole corpus: for our own text its log has to
-be empty. The library is opened here, by its public functions, apart from the
-run time's own use of it. Its PTX has to round every sum and product. A text once found
-clean is not compiled again: its hash is kept in the build folder."""
+be empty, and its PTX has to round every sum and product. The library is opened
+here, by its public functions, apart from the run time's own use of it. A text
+once found clean is not compiled again: its hash is kept in the build folder.
+"""
 import ctypes
 import glob
 import hashlib
