@@ -5,8 +5,14 @@
  * that costs more than a few instructions a vector: a square of them is
  * loaded row by row, turned in registers, and used for all rows of x before
  * the next one.  Lanes run over columns, and each sum adds its products left
- * to right, as in the other form: the number of rows changes no bit. */
+ * to right, as in the other form: the number of rows changes no bit.
+ *
+ * A square is a line of each of many rows, more streams than the hardware
+ * follows to the end of their pages: so each square asks for as many lines of
+ * the next columns as it has itself, in the order of memory. */
 #include "passes/tile/contraction.h"
+
+#include "runtime/base/num.h"
 
 typedef struct thin {
   product_t *p;
@@ -22,15 +28,78 @@ static kir_block_t *each_row(thin_t *s, kir_block_t *block, kir_expr_t **r,
   return tile_lanes_of(t, rows, s->size, j);
 }
 
+/* Lines of memory that a whole square has; 0: it is no plain part of rows
+ * that follow each other. */
+static int64_t lines_of(const thin_t *s) {
+  enum { LINE = 64 };
+  const product_t *p = s->p;
+  const tir_expr_t *b = p->b->op == TIR_X_CAST ? p->b->args[0] : p->b;
+  int64_t depth, line;
+  if (b->op != TIR_X_LOAD || !ix_is_const(p->k.extent, &depth)) return 0;
+  line = LINE / (int64_t)td_dtype_bytes(b->u.value->dtype);
+  return depth % line == 0 && s->size * s->size % line == 0
+             ? s->size * s->size / line
+             : 0;
+}
+
+/* Line l of what the square of depth k asks for. */
+static void ask_ahead(thin_t *s, kir_block_t *block, kir_expr_t *column,
+                      kir_expr_t *k, kir_expr_t *l, int64_t lines) {
+  product_t *p = s->p;
+  tile_t *t = p->t;
+  int64_t depth = 1;
+  (void)ix_is_const(p->k.extent, &depth);
+  kir_expr_t *at = kir_add(
+      t->arena, kir_mul(t->arena, k, tile_int(t, s->size)),
+      kir_mul(t->arena, l, tile_int(t, s->size * s->size / lines)));
+  kir_expr_t *n = kir_add(t->arena, kir_add(t->arena, p->nb, column),
+                          tile_int(t, s->size));
+  tile_set_index(t, p->n.flat,
+                 kir_add(t->arena, n,
+                         tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, at,
+                                  tile_int(t, depth))));
+  tile_set_index(t, p->k.flat, tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, at,
+                                        tile_int(t, depth)));
+  const kir_expr_t *load =
+      tile_expr(t, p->b->op == TIR_X_CAST ? p->b->args[0] : p->b);
+  for (uint32_t i = 0; i < load->arg_count; i++) {
+    if (tile_reads_memory(t, load->args[i])) return; /* perhaps beyond */
+  }
+  tile_ask(t, block, load);
+}
+
+/* Depths of a square as a loop, `count` of them or, if 0, all, with what they
+ * ask for between them. */
+static kir_block_t *each_depth(thin_t *s, kir_block_t *block,
+                               kir_expr_t *column, kir_expr_t *k,
+                               int64_t count, kir_expr_t **c) {
+  tile_t *t = s->p->t;
+  int64_t lines = count == 0 ? lines_of(s) : 0;
+  kir_expr_t *l, *within;
+  if (lines == 0 || s->size % lines != 0) {
+    return tile_loop(t, block, KIR_LOOP_UNROLL, "c", tile_int(t, 0),
+                     tile_int(t, count == 0 ? s->size : count), 1, c);
+  }
+  block = tile_loop(t, block, KIR_LOOP_UNROLL, "ahead", tile_int(t, 0),
+                    tile_int(t, lines), 1, &l);
+  ask_ahead(s, block, column, k, l, lines);
+  block = tile_loop(t, block, KIR_LOOP_UNROLL, "c", tile_int(t, 0),
+                    tile_int(t, s->size / lines), 1, &within);
+  *c = kir_add(t->arena, kir_mul(t->arena, l, tile_int(t, s->size / lines)),
+               within);
+  return block;
+}
+
 /* A square of weights for all rows: depths k .. k + count - 1, those below
  * kh if there is one. */
 static void add_square(thin_t *s, kir_block_t *block, kir_buffer_t *turned,
-                       kir_expr_t *k, int64_t count, kir_expr_t *kh) {
+                       kir_expr_t *column, kir_expr_t *k, int64_t count,
+                       kir_expr_t *kh) {
   product_t *p = s->p;
   tile_t *t = p->t;
   kir_expr_t *c, *i, *j;
-  kir_block_t *depth = tile_loop(t, block, KIR_LOOP_UNROLL, "c",
-                                 tile_int(t, 0), tile_int(t, count), 1, &c);
+  kir_block_t *depth = each_depth(s, block, column, k, kh == NULL ? 0 : count,
+                                  &c);
   kir_expr_t *at = kir_add(t->arena, k, c);
   if (kh != NULL && kh->op != KIR_X_CONST) {
     depth = &tile_push(t, depth, tile_if(t, tile_less(t, at, kh)))->body;
@@ -49,7 +118,7 @@ static void add_square(thin_t *s, kir_block_t *block, kir_buffer_t *turned,
 static void use_square(thin_t *s, kir_block_t *block, kir_expr_t *column,
                        kir_expr_t *k, int64_t count, kir_expr_t *kh) {
   contraction_turn(s->p, block, s->turned, 1, column, k, kh);
-  add_square(s, block, s->turned[0], k, count, kh);
+  add_square(s, block, s->turned[0], column, k, count, kh);
 }
 
 /* Both squares of a line of memory: rows a power of two apart share one place
@@ -58,8 +127,8 @@ static void use_pair(thin_t *s, kir_block_t *block, kir_expr_t *column,
                      kir_expr_t *k) {
   tile_t *t = s->p->t;
   contraction_turn(s->p, block, s->turned, 2, column, k, NULL);
-  add_square(s, block, s->turned[0], k, s->size, NULL);
-  add_square(s, block, s->turned[1],
+  add_square(s, block, s->turned[0], column, k, s->size, NULL);
+  add_square(s, block, s->turned[1], column,
              kir_add(t->arena, k, tile_int(t, s->size)), s->size, NULL);
 }
 

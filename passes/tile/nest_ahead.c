@@ -15,17 +15,36 @@ int64_t tile_nest_wide(const tile_t *t, tile_range_t r) {
   return is_wide ? lanes : 0;
 }
 
+/* Of what depends on the place in the row; the rest is computed once. */
+typedef struct work {
+  td_map_t moves; /* expressions that do */
+  const tir_index_t *along;
+  int64_t amount;
+} work_t;
+
+static bool does_move(const work_t *w, const tir_expr_t *e) {
+  if (e->op == TIR_X_INDEX) return e->u.index == w->along;
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    if (td_map_get_u64(&w->moves, (uint64_t)(uintptr_t)e->args[i]) != NULL) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /* A function or a quotient is worth many additions. */
 static void note_work(void *user, tir_expr_t *e) {
   enum { FUNCTION = 8, QUOTIENT = 4 };
-  int64_t *work = user;
+  work_t *w = user;
+  if (!does_move(w, e)) return;
+  (void)td_map_put_u64(&w->moves, (uint64_t)(uintptr_t)e, e);
   switch ((int)e->op) {
-    case TIR_X_INDEX: case TIR_X_DIM: case TIR_X_CONST: return;
+    case TIR_X_INDEX: case TIR_X_LOAD: return;
     case TIR_X_EXP: case TIR_X_EXP2: case TIR_X_LOG: case TIR_X_LOG2:
     case TIR_X_SIN: case TIR_X_COS: case TIR_X_TANH: case TIR_X_ERF:
-    case TIR_X_POW: *work += FUNCTION; return;
-    case TIR_X_DIV: *work += QUOTIENT; return;
-    default: *work += 1; return;
+    case TIR_X_POW: w->amount += FUNCTION; return;
+    case TIR_X_DIV: w->amount += QUOTIENT; return;
+    default: w->amount += 1; return;
   }
 }
 
@@ -39,10 +58,11 @@ void tile_nest_share_work(tile_t *t, nest_t *states, uint32_t count) {
     nest_t *first = s;
     while (first->joined == 0) first--;
     if (first == s) s->work_before = all;
-    int64_t work = 0;
+    work_t work = {.along = s->node->indices[s->prefix], .amount = 1};
+    td_map_init(&work.moves, t->arena);
     tir_walk(t->arena, s->node->body, note_work, &work);
-    first->work += work + 1;
-    all += work + 1;
+    first->work += work.amount;
+    all += work.amount;
   }
   /* in quarters of a row: a step then asks for whole lines, each once */
   for (uint32_t k = 0; k < count; k++) {

@@ -13,19 +13,6 @@
 
 enum { LINE = 64, ROWS_AHEAD = 16 };
 
-static void note_load(void *user, const kir_expr_t *e) {
-  bool *reads = user;
-  *reads |= e->op == KIR_X_LOAD;
-}
-
-static bool reads_memory(tile_t *t, const kir_expr_t *e) {
-  bool reads = false;
-  kir_walker_t walker;
-  kir_walker_init(&walker, t->arena);
-  kir_walk_into(&walker, e, note_load, &reads);
-  return reads;
-}
-
 static void note_read(void *user, tir_expr_t *e) {
   bool *reads = user;
   *reads |= e->op == TIR_X_LOAD;
@@ -65,21 +52,7 @@ static kir_expr_t *row_ahead(sweep_t *s, tir_expr_t *e,
 
 /* The element of e at the indices set. */
 static void ask(sweep_t *s, kir_block_t *block, tir_expr_t *e) {
-  tile_t *t = s->t;
-  const kir_expr_t *load = tile_expr(t, read_by(e));
-  if (load->op != KIR_X_LOAD || load->u.buffer->space != KIR_GLOBAL) return;
-  kir_stmt_t *stmt = TD_NEW(t->arena, kir_stmt_t);
-  stmt->kind = KIR_PREFETCH;
-  stmt->buffer = (kir_buffer_t *)(uintptr_t)load->u.buffer;
-  stmt->sub_count = load->arg_count;
-  stmt->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, load->arg_count + 1);
-  for (uint32_t i = 0; i < load->arg_count; i++) {
-    stmt->subs[i] = load->args[i];
-    if (reads_memory(t, load->args[i])) {
-      stmt->subs[i] = tile_let(t, block, "place", load->args[i]);
-    }
-  }
-  tile_push(t, block, stmt);
+  tile_ask(s->t, block, tile_expr(s->t, read_by(e)));
 }
 
 static kir_expr_t *op(tile_t *t, kir_x_t x, kir_expr_t *a, int64_t b) {

@@ -188,4 +188,10 @@ void tile_lower_topk(tile_t *t, tir_node_t *node);
 kir_expr_t *tile_topk_before(tile_t *t, kir_expr_t *v, kir_expr_t *i,
                              kir_expr_t *w, kir_expr_t *j);
 
+/* ---- tile_ask.c ---- */
+bool tile_reads_memory(tile_t *t, const kir_expr_t *e);
+/* A prefetch of what `load` reads, if that is memory of a parameter. Its
+ * subscripts may read, if that is in bounds. */
+void tile_ask(tile_t *t, kir_block_t *block, const kir_expr_t *load);
+
 #endif
