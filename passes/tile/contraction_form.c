@@ -3,6 +3,7 @@
 
 #include "ir/expr.h"
 #include "passes/tensor/group_kernels.h"
+#include "runtime/base/num.h"
 
 /* ---- analysis ----------------------------------------------------------- */
 
@@ -312,10 +313,15 @@ static void note_load(void *user, tir_expr_t *e) {
   *reads |= e->op == TIR_X_LOAD;
 }
 
-/* Columns as they lie in memory, at places that nothing needs to be read
- * for. */
+/* Columns as they lie in memory, at places that nothing needs to be read for,
+ * or panels of a narrow type that several groups of rows would widen. */
 static bool suits_along(const product_t *p, const product_side_t *side) {
-  if (side->packed != NULL || side->is_made || p->k.count != 1 ||
+  if (side->packed != NULL) {
+    return td_dtype_bytes(side->packed->u.value->dtype) <
+               td_dtype_bytes(p->type) &&
+           contraction_upper(p->m.extent) > p->mr;
+  }
+  if (side->is_made || p->k.count != 1 ||
       !is_plain(p, side->b, &side->n)) {
     return false;
   }
@@ -429,6 +435,10 @@ void contraction_choose_sizes(product_t *p) {
     int64_t m = contraction_upper(p->m.extent);
     p->range = p->bm = m < MOST_ROWS ? m : MOST_ROWS;
     if (p->mc > p->bm) p->mc = p->bm;
+  }
+  /* what is widened has room for a panel, not for all of them */
+  for (uint32_t s = 0; s < p->side_count && p->bm != p->mc; s++) {
+    if (p->sides[s].packed != NULL) p->sides[s].is_along = false;
   }
   contraction_share_columns(
       p, p->is_thin ? contraction_turn_lanes(p) : p->nr);

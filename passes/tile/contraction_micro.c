@@ -125,7 +125,8 @@ static void add_depths(product_t *p, kir_block_t *block, int64_t rows,
   tile_t *t = p->t;
   kir_expr_t *r, *j, *k;
   kir_buffer_t *line = NULL;
-  kir_block_t *depth = contraction_depth(p, block, p->packed != NULL, &k);
+  bool is_from_panels = p->packed != NULL && (is_bringing || !p->is_along);
+  kir_block_t *depth = contraction_depth(p, block, is_from_panels, &k);
   if (is_bringing) line = contraction_bring(p, depth, panel, k, is_kept);
   kir_block_t *body = each_accumulator(p, depth, rows, &r, &j);
   kir_expr_t *row = kir_add(t->arena, i0, row_of(p, r, rows));

@@ -5,12 +5,12 @@
  *                                  for what they add to is never stored
  *   rows   [mc][kc or kc + 16]     of a
  *
- * Columns of plain memory are packed while the first rows multiply with them:
- * what moves them has room between multiply-adds, and so has the wait for
- * memory.  Where the depth of b lies along memory, squares of it are loaded
- * by rows and turned in registers.  kc + 1: panels are then not a power of two
- * apart, so that one depth of several panels does not compete for one cache
- * set. */
+ * Columns of plain memory are packed, and panels of a narrow type widened,
+ * while the first rows multiply with them: what moves them has room between
+ * multiply-adds, and so has the wait for memory.  Where the depth of b lies
+ * along memory, squares of it are loaded by rows and turned in registers.
+ * kc + 1: panels are then not a power of two apart, so that one depth of
+ * several panels does not compete for one cache set. */
 #include "passes/tile/contraction.h"
 
 #include "runtime/base/num.h"
@@ -76,76 +76,6 @@ static void pack_by_columns(product_t *p, kir_block_t *block) {
   kir_expr_t *rest = tile_less(t, kir_mul(t->arena, full, nr), p->nh);
   kir_stmt_t *ragged = tile_push(t, depth, tile_if(t, rest));
   pack_row(p, &ragged->body, full, k, false);
-}
-
-/* ---- b along with its first use ------------------------------------------ */
-
-kir_expr_t *contraction_panel(const product_t *p, kir_expr_t *panel) {
-  return p->is_along && p->bm == p->mc ? tile_int(p->t, 0) : panel;
-}
-
-int64_t contraction_panel_count(const product_t *p, int64_t nc) {
-  return p->is_along && p->bm == p->mc ? 1 : nc / p->nr;
-}
-
-/* Rows of b are as far apart as they like, which no hardware foresees: those
- * some depths on are asked for, each line once or, where rows begin inside of
- * lines, the one more that they touch. */
-static void ask_ahead(product_t *p, kir_block_t *block, kir_expr_t *base,
-                      kir_expr_t *k) {
-  enum { DEPTHS_AHEAD = 16, LINE = 64 };
-  tile_t *t = p->t;
-  int64_t line = LINE / (int64_t)td_dtype_bytes(p->type), pitch;
-  const tir_value_t *from = p->b->u.value;
-  bool is_aligned = ix_is_const(from->dims[from->rank - 1], &pitch) &&
-                    pitch % line == 0;
-  kir_expr_t *ahead = kir_add(t->arena, k, tile_int(t, DEPTHS_AHEAD));
-  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, ahead));
-  for (int64_t l = 0; l < p->width + (is_aligned ? 0 : line); l += line) {
-    int64_t at = l < p->width ? l : p->width - 1;
-    tile_set_index(t, p->n.flat,
-                   kir_add(t->arena, p->nb,
-                           kir_add(t->arena, base, tile_int(t, at))));
-    kir_expr_t *load = tile_expr(t, p->b);
-    kir_stmt_t *ask = TD_NEW(t->arena, kir_stmt_t);
-    ask->kind = KIR_PREFETCH;
-    ask->buffer = (kir_buffer_t *)(uintptr_t)load->u.buffer;
-    ask->sub_count = load->arg_count;
-    ask->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, load->arg_count);
-    for (uint32_t i = 0; i < load->arg_count; i++) {
-      ask->subs[i] = load->args[i];
-    }
-    tile_push(t, block, ask);
-  }
-}
-
-kir_buffer_t *contraction_bring(product_t *p, kir_block_t *block,
-                                kir_expr_t *panel, kir_expr_t *k,
-                                bool is_kept) {
-  tile_t *t = p->t;
-  int64_t n;
-  kir_expr_t *j, *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
-  const ix_poly_t *dims[1] = {ix_const(t->module->pool, p->width)};
-  kir_buffer_t *line =
-      tile_alloc(t, block, "line", p->type, KIR_REGISTER, 1, dims);
-  ask_ahead(p, block, base, k);
-  kir_block_t *lanes = tile_lanes_of(t, block, p->width, &j);
-  kir_expr_t *column = kir_add(t->arena, base, j);
-  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
-  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, column));
-  kir_expr_t *v = tile_expr(t, p->b);
-  if (!ix_is_const(p->n.extent, &n) || n % p->width != 0) {
-    kir_expr_t *arms[3] = {tile_less(t, column, p->nh), v,
-                           contraction_zero(p)};
-    v = kir_op(t->arena, KIR_X_SELECT, p->type, 3, arms);
-  }
-  tile_store(t, lanes, line, 1, &j, v);
-  if (is_kept) {
-    kir_expr_t *to[3] = {contraction_panel(p, panel), k, j};
-    tile_store(t, lanes, p->panels, 3, to,
-               kir_load(t->arena, line, 1, &j));
-  }
-  return line;
 }
 
 /* ---- b by squares -------------------------------------------------------- */
@@ -409,6 +339,81 @@ static kir_expr_t *from_panels(product_t *p, kir_expr_t *panel,
   return e;
 }
 
+/* ---- b along with its first use ------------------------------------------ */
+
+kir_expr_t *contraction_panel(const product_t *p, kir_expr_t *panel) {
+  return p->is_along && p->bm == p->mc ? tile_int(p->t, 0) : panel;
+}
+
+int64_t contraction_panel_count(const product_t *p, int64_t nc) {
+  return p->is_along && p->bm == p->mc ? 1 : nc / p->nr;
+}
+
+/* Rows of b are as far apart as they like, which no hardware foresees: those
+ * some depths on are asked for, each line once or, where rows begin inside of
+ * lines, the one more that they touch. */
+static void ask_ahead(product_t *p, kir_block_t *block, kir_expr_t *base,
+                      kir_expr_t *k) {
+  enum { DEPTHS_AHEAD = 16, LINE = 64 };
+  tile_t *t = p->t;
+  int64_t line = LINE / (int64_t)td_dtype_bytes(p->type), pitch;
+  const tir_value_t *from = p->b->u.value;
+  bool is_aligned = ix_is_const(from->dims[from->rank - 1], &pitch) &&
+                    pitch % line == 0;
+  kir_expr_t *ahead = kir_add(t->arena, k, tile_int(t, DEPTHS_AHEAD));
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, ahead));
+  for (int64_t l = 0; l < p->width + (is_aligned ? 0 : line); l += line) {
+    int64_t at = l < p->width ? l : p->width - 1;
+    tile_set_index(t, p->n.flat,
+                   kir_add(t->arena, p->nb,
+                           kir_add(t->arena, base, tile_int(t, at))));
+    kir_expr_t *load = tile_expr(t, p->b);
+    kir_stmt_t *ask = TD_NEW(t->arena, kir_stmt_t);
+    ask->kind = KIR_PREFETCH;
+    ask->buffer = (kir_buffer_t *)(uintptr_t)load->u.buffer;
+    ask->sub_count = load->arg_count;
+    ask->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, load->arg_count);
+    for (uint32_t i = 0; i < load->arg_count; i++) {
+      ask->subs[i] = load->args[i];
+    }
+    tile_push(t, block, ask);
+  }
+}
+
+/* Column of the block at the depth set. */
+static kir_expr_t *from_memory(product_t *p, kir_expr_t *column) {
+  tile_t *t = p->t;
+  int64_t n;
+  tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, column));
+  kir_expr_t *v = tile_expr(t, p->b);
+  if (ix_is_const(p->n.extent, &n) && n % p->width == 0) return v;
+  kir_expr_t *arms[3] = {tile_less(t, column, p->nh), v, contraction_zero(p)};
+  return kir_op(t->arena, KIR_X_SELECT, p->type, 3, arms);
+}
+
+kir_buffer_t *contraction_bring(product_t *p, kir_block_t *block,
+                                kir_expr_t *panel, kir_expr_t *k,
+                                bool is_kept) {
+  tile_t *t = p->t;
+  kir_expr_t *j, *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
+  const ix_poly_t *dims[1] = {ix_const(t->module->pool, p->width)};
+  kir_buffer_t *line =
+      tile_alloc(t, block, "line", p->type, KIR_REGISTER, 1, dims);
+  if (p->packed == NULL) ask_ahead(p, block, base, k);
+  kir_block_t *lanes = tile_lanes_of(t, block, p->width, &j);
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
+  kir_expr_t *v = p->packed != NULL
+                      ? from_panels(p, panel, j)
+                      : from_memory(p, kir_add(t->arena, base, j));
+  tile_store(t, lanes, line, 1, &j, v);
+  if (is_kept) {
+    kir_expr_t *to[3] = {contraction_panel(p, panel), k, j};
+    tile_store(t, lanes, p->panels, 3, to,
+               kir_load(t->arena, line, 1, &j));
+  }
+  return line;
+}
+
 kir_block_t *contraction_depth(product_t *p, kir_block_t *block,
                                bool is_from_panels, kir_expr_t **k) {
   tile_t *t = p->t;
@@ -443,7 +448,7 @@ kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
     tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, k));
     return tile_expr(t, p->b);
   }
-  if (p->packed == NULL) {
+  if (p->packed == NULL || p->is_along) {
     kir_expr_t *at[3] = {contraction_panel(p, panel), k, j};
     return kir_load(t->arena, p->panels, 3, at);
   }

@@ -124,7 +124,7 @@ static void alloc_scratch(product_t *p, kir_block_t *block) {
     const ix_poly_t *panel_dims[3] = {
         ix_const(pool, contraction_panel_count(p, nc)),
         ix_const(pool, p->kc + 1), ix_const(pool, p->nr)};
-    if (side->packed == NULL && !p->b_lies) {
+    if (p->is_along || (side->packed == NULL && !p->b_lies)) {
       side->panels = tile_alloc(t, block, "panels", p->type, KIR_LOCAL, 3,
                                 panel_dims);
     }
