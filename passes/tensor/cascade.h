@@ -218,4 +218,22 @@ void cascade_inline_finish(pass_state_t *state, tir_module_t *module,
 bool cascade_cut(pass_state_t *state, tir_module_t *module,
                  tir_func_t *func);
 
+/* The two halves of a sweep whose number of rows, or length, only dims tell. */
+typedef struct cascade_halves {
+  const ix_poly_t *when;  /* 1 if they are few and it is long, else 0 */
+  const ix_poly_t *rows, *count; /* of rows; of splits */
+  tir_index_t *split;
+  uint32_t part_count, merge_count, state_count;
+  tir_node_t **parts;     /* the sweep of each split */
+  tir_node_t **merge;     /* merge_count - the finishing maps behind it */
+  tir_value_t **states;   /* what the one leaves to the other */
+} cascade_halves_t;
+/* For lowering: of a cascade of floats and the maps behind it, as a group has
+ * them. Nodes are copies in the module's arena; outputs of the merge and of
+ * the maps are those of the group. False: no dims would choose it. */
+bool cascade_find_halves(td_task_t *task, tir_module_t *module,
+                         const ir_target_t *target,
+                         tir_node_t *const *nodes, uint32_t count,
+                         cascade_halves_t *out);
+
 #endif

@@ -34,6 +34,7 @@ typedef struct cut {
   size_t begin, end;  /* the cascade in the block */
   uint32_t rows, number;
   const ix_poly_t *axis_extent, *count; /* of the axis; of splits */
+  const ix_poly_t *kept; /* of splits that have memory; NULL: all */
   tir_index_t *split;
   td_map_t values;    /* tir_value_t* of the cascade -> that of a split */
   td_map_t tiles;     /* tir_value_t* -> itself: of a tile */
@@ -125,7 +126,7 @@ static tir_expr_t *in_split(void *user, tir_expr_t *e) {
 static tir_value_t *split_value(cut_t *c, const tir_value_t *v,
                                 const tir_node_t *n, const char *suffix) {
   const ix_poly_t *dims[IX_MAX_RANK];
-  dims[0] = c->count;
+  dims[0] = c->kept == NULL ? c->count : c->kept;
   for (uint32_t i = 0; i < v->rank; i++) dims[i + 1] = v->dims[i];
   if (n->is_tile) {
     dims[c->rows + 1] = ix_const(c->module->pool, GROUP_SPLIT);
@@ -550,6 +551,107 @@ static bool cut_block(pass_state_t *state, tir_module_t *module,
   }
   td_arena_free_all(&scratch);
   return changed;
+}
+
+/* ---- by dims, at launch -------------------------------------------------- */
+
+/* Few rows, as has_few_rows counts them, and a long axis. */
+static const ix_poly_t *when_of(const cut_t *c, const ir_target_t *target,
+                                const ix_poly_t **rows) {
+  ix_pool_t *pool = c->module->pool;
+  int64_t most = (int64_t)target->sms - 1, lo, hi;
+  const ix_poly_t *few, *is_long = ix_const(pool, 1);
+  *rows = ix_const(pool, 1);
+  for (uint32_t i = 0; i < c->rows && *rows != NULL; i++) {
+    const tir_node_t *n = c->block->data[c->begin];
+    *rows = ix_mul(pool, *rows, n->indices[i]->extent);
+  }
+  if (*rows == NULL || ix_is_const(*rows, &lo) ||
+      (ix_interval(*rows, &lo, &hi) && lo > most)) {
+    return NULL;
+  }
+  few = group_at_most(pool, *rows, most);
+  if (!ix_interval(c->axis_extent, &lo, &hi) || lo <= GROUP_SPLIT) {
+    const ix_poly_t *is_short =
+        group_at_most(pool, c->axis_extent, GROUP_SPLIT);
+    is_long = is_short == NULL ? NULL : ix_sub(pool, is_long, is_short);
+  }
+  return few == NULL || is_long == NULL ? NULL : ix_mul(pool, few, is_long);
+}
+
+/* The axis where it has to be; a text may say otherwise. */
+static bool has_axis(const cut_t *c, const tir_node_t *n) {
+  uint32_t at = axis_place(n);
+  return n->index_count > 0 && at >= c->rows && at < n->index_count &&
+         n->indices[at]->is_reduction != n->is_tile &&
+         n->outs[0]->rank + n->is_tile >= c->rows;
+}
+
+/* States alone, which are merged with nothing behind. */
+static bool is_plain(cut_t *c) {
+  for (size_t i = c->begin; i < c->end; i++) {
+    const tir_node_t *n = c->block->data[i];
+    if (n->kind != TIR_MAP || n->cascade == 0 || n->is_first || n->is_merge ||
+        is_place(n) || !has_axis(c, n)) {
+      return false;
+    }
+    const ix_poly_t *extent = n->indices[axis_place(n)]->extent;
+    if (c->axis_extent == NULL) c->axis_extent = extent;
+    if (c->axis_extent != extent) return false;
+  }
+  return c->axis_extent != NULL;
+}
+
+static void fill(cut_t *c, uint32_t group, cascade_halves_t *out) {
+  const tir_block_t *block = c->block;
+  size_t first = c->begin;
+  while (block->data[first]->cascade == c->number) first++;
+  out->part_count = (uint32_t)first;
+  out->merge_count = (uint32_t)(block->length - first);
+  out->parts = block->data;
+  out->merge = block->data + first;
+  out->states = TD_NEW_ARRAY(c->arena, tir_value_t *, first + 1);
+  for (size_t i = 0; i < block->length; i++) block->data[i]->group = group;
+  for (size_t i = 0; i < first; i++) {
+    if (!is_state(block->data[i])) continue;
+    out->states[out->state_count++] = block->data[i]->outs[0];
+  }
+}
+
+bool cascade_find_halves(td_task_t *task, tir_module_t *module,
+                         const ir_target_t *target,
+                         tir_node_t *const *nodes, uint32_t count,
+                         cascade_halves_t *out) {
+  tir_block_t block = {0};
+  td_arena_t scratch;
+  ix_pool_t *pool = module->pool;
+  cut_t c = {.task = task, .module = module, .arena = module->arena,
+             .scratch = &scratch, .block = &block};
+  for (uint32_t i = 0; i < count; i++) {
+    td_vec_push(module->arena, &block, nodes[i]);
+    if (nodes[i]->cascade != 0) c.end = i + 1;
+    if (nodes[i]->cascade > c.number) c.number = nodes[i]->cascade;
+  }
+  c.number++;
+  c.rows = group_cascade_rows(nodes, count);
+  *out = (cascade_halves_t){0};
+  if (c.rows == 0 || !is_plain(&c) || !is_long(&c) || !has_room(&c)) {
+    return false;
+  }
+  out->when = when_of(&c, target, &out->rows);
+  const ix_poly_t *last =
+      ix_add(pool, c.axis_extent, ix_const(pool, GROUP_SPLIT - 1));
+  if (out->when == NULL || last == NULL) return false;
+  c.count = ix_div(pool, last, ix_const(pool, GROUP_SPLIT), NULL);
+  c.kept = c.count == NULL ? NULL : ix_mul(pool, c.count, out->when);
+  if (c.kept == NULL) return false;
+  td_arena_init(&scratch, task);
+  cut(&c);
+  fill(&c, nodes[0]->group, out);
+  out->count = c.count;
+  out->split = c.split;
+  td_arena_free_all(&scratch);
+  return true;
 }
 
 bool cascade_cut(pass_state_t *state, tir_module_t *module,

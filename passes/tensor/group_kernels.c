@@ -96,6 +96,14 @@ uint32_t group_nest_prefix(td_arena_t *scratch, tir_node_t *const *nodes,
   return r.prefix;
 }
 
+const ix_poly_t *group_at_most(ix_pool_t *pool, const ix_poly_t *x,
+                               int64_t most) {
+  const ix_poly_t *left = ix_sub(pool, ix_const(pool, most + 1), x);
+  if (left == NULL) return NULL;
+  return ix_min(pool, ix_max(pool, left, ix_const(pool, 0)),
+                ix_const(pool, 1));
+}
+
 /* ---- rows of a cascade --------------------------------------------------- */
 
 typedef struct rows {

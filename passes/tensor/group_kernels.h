@@ -11,6 +11,11 @@ enum { GROUP_SPLIT = 1024 };
  * as well. A multiple of what any kernel takes of the depth at a time. */
 enum { GROUP_DEPTH = 1024 };
 
+/* 1 where x <= most, else 0: a factor of a grid that dims decide at launch.
+ * NULL: more than there are numbers. */
+const ix_poly_t *group_at_most(ix_pool_t *pool, const ix_poly_t *x,
+                               int64_t most);
+
 /* Number of leading parallel indices that become the block loops of a group
  * of several nodes: all share them, and loads inside the group pass them on
  * unchanged. */

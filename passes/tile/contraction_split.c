@@ -28,15 +28,6 @@ static const int64_t MOST_BYTES = (int64_t)1 << 38;
 
 /* ---- whether ------------------------------------------------------------- */
 
-/* 1 where x <= most, else 0. */
-static const ix_poly_t *is_at_most(ix_pool_t *pool, const ix_poly_t *x,
-                                   int64_t most) {
-  const ix_poly_t *left = ix_sub(pool, ix_const(pool, most + 1), x);
-  if (left == NULL) return NULL;
-  return ix_min(pool, ix_max(pool, left, ix_const(pool, 0)),
-                ix_const(pool, 1));
-}
-
 static const ix_poly_t *product_of(ix_pool_t *pool, const ix_poly_t *a,
                                    const ix_poly_t *b) {
   return a == NULL || b == NULL ? NULL : ix_mul(pool, a, b);
@@ -51,11 +42,11 @@ static const ix_poly_t *when_of(const simt_t *s, const ix_poly_t *tiles) {
   if (!ix_interval(tiles, &lo, &hi) || hi > most) {
     few = ix_interval(tiles, &lo, &hi) && lo > most
               ? ix_const(pool, 0)
-              : is_at_most(pool, tiles, most);
+              : group_at_most(pool, tiles, most);
   }
   int64_t least = LEAST_SPLITS * GROUP_DEPTH;
   if (!ix_interval(s->p->k.extent, &lo, &hi) || lo < least) {
-    const ix_poly_t *shorter = is_at_most(pool, s->p->k.extent, least - 1);
+    const ix_poly_t *shorter = group_at_most(pool, s->p->k.extent, least - 1);
     is_long = shorter == NULL ? NULL
                               : ix_sub(pool, ix_const(pool, 1), shorter);
     if (contraction_upper(s->p->k.extent) < least) is_long = ix_const(pool, 0);
@@ -78,20 +69,6 @@ static tir_value_t *part_of(const tile_t *t, tir_node_t *n,
       n->body->type, rank, dims);
   v->loc = n->loc;
   return v;
-}
-
-static const ix_poly_t *bytes_of(ix_pool_t *pool, const tile_split_t *of) {
-  const ix_poly_t *sum = ix_const(pool, 0);
-  for (uint32_t k = 0; k < of->part_count && sum != NULL; k++) {
-    const tir_value_t *v = of->nodes[k]->outs[0];
-    const ix_poly_t *all =
-        ix_const(pool, (int64_t)td_dtype_bytes(v->dtype));
-    for (uint32_t d = 0; d < v->rank; d++) {
-      all = product_of(pool, all, v->dims[d]);
-    }
-    sum = all == NULL ? NULL : ix_add(pool, sum, all);
-  }
-  return sum;
 }
 
 /* The products alone, each with a part in place of its output. */
@@ -118,6 +95,7 @@ static tile_split_t *make_split(const simt_t *s, const ix_poly_t *when) {
   of->index = tir_index_create((tir_module_t *)(uintptr_t)t->module, "split",
                                of->count, false);
   of->nodes = TD_NEW_ARRAY(t->arena, tir_node_t *, p->side_count);
+  of->values = TD_NEW_ARRAY(t->arena, tir_value_t *, p->side_count);
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (p->side_of[k] < 0) continue;
     if (t->nodes[k]->outs[0]->rank + 1 >= IX_MAX_RANK) return NULL;
@@ -126,9 +104,11 @@ static tile_split_t *make_split(const simt_t *s, const ix_poly_t *when) {
     n->out_count = 1;
     n->outs = TD_NEW_ARRAY(t->arena, tir_value_t *, 1);
     n->outs[0] = part_of(t, t->nodes[k], count);
+    of->values[of->part_count] = n->outs[0];
     of->nodes[of->part_count++] = n;
   }
-  of->bytes = bytes_of(pool, of);
+  of->value_count = of->part_count;
+  of->bytes = tile_split_bytes(pool, of);
   bool has_room = of->bytes != NULL && ix_interval(of->bytes, &lo, &hi) &&
                   hi <= MOST_BYTES;
   return has_room ? of : NULL;
@@ -151,23 +131,43 @@ void contraction_split_judge(simt_t *s) {
   t->wants = make_split(s, when);
 }
 
+/* ---- halves of any kind -------------------------------------------------- */
+
+const ix_poly_t *tile_split_bytes(ix_pool_t *pool, const tile_split_t *of) {
+  const ix_poly_t *sum = ix_const(pool, 0);
+  for (uint32_t k = 0; k < of->value_count && sum != NULL; k++) {
+    const tir_value_t *v = of->values[k];
+    const ix_poly_t *all =
+        ix_const(pool, (int64_t)td_dtype_bytes(v->dtype));
+    for (uint32_t d = 0; d < v->rank; d++) {
+      all = product_of(pool, all, v->dims[d]);
+    }
+    sum = all == NULL ? NULL : ix_add(pool, sum, all);
+  }
+  return sum;
+}
+
+kir_block_t *tile_chosen(tile_t *t, kir_block_t *block) {
+  const ix_poly_t *when = NULL;
+  kir_expr_t *v;
+  if (t->split != NULL) {
+    when = t->split->when;
+  } else if (t->wants != NULL && t->wants->when != NULL) {
+    ix_pool_t *pool = t->module->pool;
+    when = ix_sub(pool, ix_const(pool, 1), t->wants->when);
+  }
+  if (when == NULL) return block;
+  return tile_loop(t, block, KIR_LOOP_BLOCK, "chosen", tile_int(t, 0),
+                   tile_dim(t, when), 1, &v);
+}
+
 /* ---- each split by a block of its own ------------------------------------ */
 
 kir_block_t *contraction_split_grid(simt_t *s, kir_block_t *block) {
   tile_t *t = s->t;
-  ix_pool_t *pool = t->module->pool;
   const tile_split_t *of = t->split;
-  const ix_poly_t *when = NULL;
   kir_expr_t *v;
-  if (of != NULL) {
-    when = of->when;
-  } else if (t->wants != NULL && t->wants->when != NULL) {
-    when = ix_sub(pool, ix_const(pool, 1), t->wants->when);
-  }
-  if (when != NULL) {
-    block = tile_loop(t, block, KIR_LOOP_BLOCK, "chosen", tile_int(t, 0),
-                      tile_dim(t, when), 1, &v);
-  }
+  block = tile_chosen(t, block);
   if (of == NULL || of->is_merge) return block;
   block = tile_loop(t, block, KIR_LOOP_BLOCK, "split", tile_int(t, 0),
                     tile_dim(t, of->count), 1, &v);

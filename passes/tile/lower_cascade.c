@@ -346,6 +346,11 @@ void tile_lower_cascade(tile_t *t) {
   tile_note(t, "one sweep: %s", tile_describe(t));
   tile_note(t, "blocks of %lld rows, %d elements of the axis at a time",
             (long long)s.block_rows, SWEEP_TILE);
+  if (t->wants != NULL) {
+    tile_note(t, "this kernel if there are many rows or the axis is short, "
+                 "else the next two: by dims, at launch");
+  }
+  block = tile_chosen(t, block);
   const tir_node_t *first = t->nodes[0];
   const ix_poly_t *axis = NULL;
   for (uint32_t k = 0; k < t->node_count; k++) {

@@ -10,6 +10,7 @@
 #include "passes/tile/tile.h"
 
 #include "passes/remark.h"
+#include "passes/tensor/cascade.h"
 #include "passes/tensor/group_kernels.h"
 
 /* ---- which values leave their group -------------------------------------- */
@@ -169,6 +170,21 @@ static void report_split(const build_t *b, const tile_t *t) {
   pass_remark_number(m, "bytes_of_workspace", s->bytes);
 }
 
+static void report_sweep(const build_t *b, tir_node_t *const *nodes,
+                         const tile_split_t *s, const ix_poly_t *rows) {
+  remark_t *m = pass_remark(
+      b->state, "lower-to-tiles", REMARK_CODE_SPLIT_DONE, nodes[0]->loc,
+      "splits of the sweep for %s are blocks of their own where it has few "
+      "rows, by dims at launch",
+      s->merge_nodes[s->merge_count - 1]->outs[0]->name);
+  if (m == NULL) return;
+  ix_pool_t *pool = b->module->pool;
+  pass_remark_number(m, "rows", rows);
+  pass_remark_number(m, "multiprocessors", ix_const(pool, b->target->sms));
+  pass_remark_number(m, "splits", s->count);
+  pass_remark_number(m, "bytes_of_workspace", s->bytes);
+}
+
 static void complete(tile_t *t) {
   kir_kernel_t *k = t->kernel;
   k->param_count = (uint32_t)t->params.length;
@@ -191,7 +207,7 @@ static void keep(build_t *b, tile_t *t) {
 
 static tile_t *lower_for(build_t *b, tir_node_t **nodes, uint32_t count,
                          const ir_target_t *target,
-                         const tile_split_t *split) {
+                         const tile_split_t *split, tile_split_t *wants) {
   tile_t *t = TD_NEW(b->arena, tile_t);
   t->task = b->state->task;
   t->arena = b->arena;
@@ -201,6 +217,7 @@ static tile_t *lower_for(build_t *b, tir_node_t **nodes, uint32_t count,
   t->plan_serial = b->state->options->plan_serial;
   t->splits = b->state->options->splits;
   t->split = split;
+  t->wants = wants;
   t->nodes = nodes;
   t->node_count = count;
   td_map_init(&t->homes, b->arena);
@@ -243,7 +260,7 @@ static const ir_target_t *tuned(build_t *b, tir_node_t **nodes,
   pass_sizes_t sizes = {0};
   if (o->sizes == NULL) return b->target;
   b->state->remarks = NULL; /* it is lowered once more */
-  tile_t *t = lower_for(b, nodes, count, b->target, NULL);
+  tile_t *t = lower_for(b, nodes, count, b->target, NULL, NULL);
   b->state->remarks = remarks;
   o->sizes(o->sizes_user, t->kernel, &sizes);
   ir_target_t *row = TD_NEW(b->arena, ir_target_t);
@@ -256,25 +273,69 @@ static const ir_target_t *tuned(build_t *b, tir_node_t **nodes,
   return row;
 }
 
+/* Halves of a sweep, where dims choose; NULL: there are none. */
+static tile_split_t *cut_sweep(build_t *b, tir_node_t **nodes,
+                               uint32_t count) {
+  cascade_halves_t h;
+  const pass_options_t *o = b->state->options;
+  tir_module_t *module = (tir_module_t *)(uintptr_t)b->module;
+  if (nodes[0]->cascade == 0 || b->target->warp == 0 || o->plan_serial ||
+      o->splits == PASS_SPLITS_OFF ||
+      !cascade_find_halves(b->state->task, module, b->target, nodes, count,
+                           &h)) {
+    return NULL;
+  }
+  tile_split_t *s = TD_NEW(b->arena, tile_split_t);
+  *s = (tile_split_t){.when = h.when, .count = h.count, .index = h.split,
+                      .part_count = h.part_count, .nodes = h.parts,
+                      .merge_count = h.merge_count, .merge_nodes = h.merge,
+                      .value_count = h.state_count, .values = h.states};
+  int64_t lo, hi;
+  s->bytes = tile_split_bytes(b->module->pool, s);
+  bool has_room = s->bytes != NULL && ix_interval(s->bytes, &lo, &hi);
+  for (uint32_t k = 0; k < s->value_count && has_room; k++) {
+    td_map_put_u64(&b->escapes->escapes, key_of(s->values[k]), s->values[k]);
+  }
+  for (uint32_t i = 0; i < count; i++) { /* copies made themselves their own */
+    for (uint32_t k = 0; k < nodes[i]->out_count; k++) {
+      nodes[i]->outs[k]->def = nodes[i];
+    }
+  }
+  if (has_room) report_sweep(b, nodes, s, h.rows);
+  return has_room ? s : NULL;
+}
+
+/* Values between kernels of one group get numbers like all others. */
+static void number_values(const build_t *b, const tile_split_t *s) {
+  for (uint32_t f = 0; f < b->module->func_count; f++) {
+    tir_func_t *func = b->module->funcs[f];
+    if (func != b->func) continue;
+    for (uint32_t k = 0; k < s->value_count; k++) {
+      s->values[k]->id = func->value_count++;
+    }
+  }
+}
+
+/* One kernel, or the two halves, or all three and dims choose. */
 static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
   const ir_target_t *row = tuned(b, nodes, count);
-  tile_t *t = lower_for(b, nodes, count, row, NULL);
+  tile_t *t = lower_for(b, nodes, count, row, NULL,
+                        cut_sweep(b, nodes, count));
   report_split(b, t);
   tile_split_t *split = t->wants;
   if (split == NULL || split->when != NULL) keep(b, t);
   if (split == NULL) return;
-  tir_func_t *func = NULL;
-  for (uint32_t f = 0; f < b->module->func_count; f++) {
-    if (b->module->funcs[f] == b->func) func = b->module->funcs[f];
-  }
-  for (uint32_t k = 0; k < split->part_count && func != NULL; k++) {
-    split->nodes[k]->outs[0]->id = func->value_count++;
-  }
-  keep(b, lower_for(b, split->nodes, split->part_count, row, split));
+  number_values(b, split);
+  keep(b, lower_for(b, split->nodes, split->part_count, row, split, NULL));
   tile_split_t *merge = TD_NEW(b->arena, tile_split_t);
   *merge = *split;
   merge->is_merge = true;
-  keep(b, lower_for(b, nodes, count, row, merge));
+  if (merge->merge_count == 0) {
+    keep(b, lower_for(b, nodes, count, row, merge, NULL));
+  } else {
+    keep(b, lower_for(b, merge->merge_nodes, merge->merge_count, row, merge,
+                      NULL));
+  }
 }
 
 static void lower_block(build_t *b, const tir_block_t *block) {

@@ -217,6 +217,7 @@ void tile_lower_merge(tile_t *t) {
     axis = first->indices[first->index_count - 1];
   }
   tile_note(t, "merge of splits: %s", tile_describe(t));
+  block = tile_chosen(t, block);
   tile_sweep_find_spread(&s);
   if (s.spread != NULL) {
     const ix_poly_t *size =

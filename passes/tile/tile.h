@@ -33,8 +33,12 @@ typedef struct tile_split {
   const ix_poly_t *count;  /* of splits */
   tir_index_t *index;      /* which of them */
   uint32_t part_count;
-  tir_node_t **nodes;      /* of the first kernel; their outputs are parts */
-  const ix_poly_t *bytes;  /* of all parts */
+  tir_node_t **nodes;      /* of the first kernel */
+  uint32_t merge_count;    /* of the second one; 0: those of the whole */
+  tir_node_t **merge_nodes;
+  uint32_t value_count;
+  tir_value_t **values;    /* between the two */
+  const ix_poly_t *bytes;  /* of all these values */
 } tile_split_t;
 
 typedef struct tile {
@@ -156,6 +160,14 @@ kir_expr_t *tile_combine(tile_t *t, const tir_node_t *node, kir_expr_t *acc,
                          kir_expr_t *term);
 kir_x_t tile_fold_op(tir_reduce_t reduce);
 
+/* ---- contraction_split.c ---- */
+/* Bytes between the two halves; NULL: more than there are numbers. */
+const ix_poly_t *tile_split_bytes(ix_pool_t *pool, const tile_split_t *of);
+/* Where dims choose between a whole kernel and its halves: the block loop that
+ * has one turn if this kernel is chosen, else none. */
+kir_block_t *tile_chosen(tile_t *t, kir_block_t *block);
+
+/* ---- nest_splits.c ---- */
 /* Sums of this node have splits in their plan, and may be longer than one. */
 bool tile_has_splits(const tile_t *t, const tir_node_t *node);
 

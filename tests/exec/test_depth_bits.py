@@ -12,17 +12,16 @@ import tempfile
 BUILD = os.environ["TDSL_TEST_BUILD"]
 TDSLC = os.path.join(BUILD, "tdslc")
 TEXT = """
-dim H = 4, D = 600, N = 200
+dim H = 4, D = 600, N = 200, L = 2100
 dyn T <= 4000, K <= 4096
 export fn decode(x: f32[2, H, D], w: bf16[N, H, D], b: f32[N], r: f32[2, N])
     -> y: f32[2, N] {
   y[t, n] = r[t, n] + max((sum[h, d] x[t, h, d] * f32(w[n, h, d])) + b[n], 0)
 }
-export fn rows(x: f32[T, K], w: f32[N, K], v: f32[32, K])
-    -> (y: f32[T, N], z: f32[T, 32], s: f32[T]) {
+export fn rows(x: f32[T, K], w: f32[L, K], v: f32[32, K])
+    -> (y: f32[T, L], z: f32[T, 32]) {
   y[t, n] = sum[k] x[t, k] * w[n, k]
   z[t, n] = sum[k] x[t, k] * v[n, k]
-  s[t] = sum[n] y[t, n] * 0.5
 }
 """
 
@@ -53,8 +52,9 @@ class Lab:
                 "--in", "*=random:5", "--out", out, "-q"]
         if device.startswith("sim"):
             args += ["--counters"]
-        for item in (dims or {}).items():
-            args += ["--dim", "%s=%d" % item]
+        if dims is not None: # of the arguments: nothing is static
+            t, k = dims
+            args += ["--in", "x=" + numbers(t, k)]
         done = self.call(*args, **env)
         if done.returncode != 0:
             if "NVRTC" in done.stderr:
@@ -70,6 +70,11 @@ class Lab:
                 {name: int(x) * int(y) for name, x, y in blocks})
 
 
+def numbers(*shape):
+    return json.dumps({"dtype": "f32", "shape": shape,
+                       "uniform": {"seed": sum(shape), "lo": -1, "hi": 1}})
+
+
 def off_by(got, want):
     return max(abs(a - b) for k in want for a, b in zip(got[k], want[k]))
 
@@ -78,24 +83,21 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(folder)
         one, whole = lab.run("decode", TDSL_SPLITS="off")
-        got, parts = lab.run("decode")
+        got, parts = lab.run("decode", TDSL_PLAN_ALLOC="separate")
         want, _ = lab.run("decode", device="interp:f64")
         lab.say("decode.bits", one == got)
         lab.say("decode.near", off_by(got, want) < 1e-4, off_by(got, want))
         lab.say("decode.blocks", list(whole.values()) == [4] and
                 list(parts.values())[0] == 3 * 4, (whole, parts))
-        apart, _ = lab.run("decode", TDSL_PLAN_ALLOC="separate")
-        lab.say("decode.separate", apart == got)
-        for t, k, is_cut in ((1, 2500, True), (3, 4096, True),
-                             (1200, 2049, False), (2, 1500, False)):
-            dims = {"T": t, "K": k}
+        for t, k, is_cut in ((1, 2500, True), (65, 2049, False)):
+            dims = (t, k)
             one, _ = lab.run("rows", dims, TDSL_SPLITS="off")
             got, blocks = lab.run("rows", dims)
             name = "rows.%d.%d" % (t, k)
             lab.say(name + ".bits", one == got)
             lab.say(name + ".form",
                     any(".parts" in n for n in blocks) == is_cut and
-                    len(blocks) == (3 if is_cut else 2), blocks)
+                    len(blocks) == (2 if is_cut else 1), blocks)
         done = lab.call("explain", lab.path, "--device", "sim:h100")
         lab.say("remark.decode", re.search(
             r"remark\[split.done\]: .*own\n   = tiles: 4\n"

@@ -4,6 +4,7 @@ decode, each number of threads, lengths around the ends of splits, and with
 what masks empty (docs/language.md 9.3 and 9.4)."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -69,12 +70,17 @@ class Lab:
         return subprocess.run([TDSLC, "dump", "kir", self.path, "--entry",
                                entry], capture_output=True, text=True).stdout
 
-    def run(self, entry, n=None, device="cpu", dims=None, **env):
+    def run(self, entry, n=None, device="cpu", dims=None, blocks=None, **env):
         out = os.path.join(self.folder, "out.json")
         args = ["--in", "*=random:1"]
+        args += ["--counters"] if blocks is not None else []
         args += ["--in", "n=%d" % n] if n is not None else []
-        for item in (dims or {}).items():
-            args += ["--dim", "%s=%d" % item]
+        if blocks is None:
+            for item in (dims or {}).items():
+                args += ["--dim", "%s=%d" % item]
+        else: # dims of the arguments: the program knows their bounds alone
+            args += ["--in", "x=" + numbers(dims["T"]),
+                     "--in", "y=" + numbers(dims["S"])]
         env = dict(os.environ, TDSL_CACHE="on",
                    TDSL_CACHE_DIR=os.path.join(BUILD, "test-cache"), **env)
         done = subprocess.run([TDSLC, "run", self.path, "--entry", entry,
@@ -82,9 +88,18 @@ class Lab:
                               capture_output=True, text=True, env=env)
         if done.returncode != 0:
             return None, done.stderr
+        if blocks is not None:
+            found = re.findall(r"^(k\w+[.\w]*) \(.*\)\n  grid +(\d+)",
+                               done.stdout, re.M)
+            blocks.update((name, int(count)) for name, count in found)
         with open(out) as f:
             got = json.load(f)["results"]
         return {k: v["data"] for k, v in got.items()}, ""
+
+
+def numbers(*shape):
+    return json.dumps({"dtype": "f32", "shape": shape,
+                       "uniform": {"seed": 3, "lo": -1, "hi": 1}})
 
 
 def first(got):
@@ -127,6 +142,19 @@ def main():
         rows, more = lab.run("prefill", 1500, "sim:h100",
                              {"T": 2, "S": 2100})
         lab.say("sim", sim and rows and sim == first(rows), why + more)
+        # of 3 * T rows, 132 and more fill the machine: dims choose at launch
+        for t, s, is_cut in ((1, 2100, True), (43, 1025, True),
+                             (44, 2100, False), (1, 1024, False)):
+            dims, blocks = {"T": t, "S": s}, {}
+            whole, why = lab.run("prefill", s - 50, "sim:h100", dims, {},
+                                 TDSL_SPLITS="off")
+            rows, more = lab.run("prefill", s - 50, "sim:h100", dims, blocks)
+            name = "launch.%d.%d" % (t, s)
+            lab.say(name + ".bits", whole and whole == rows, why + more)
+            parts = [n for k, n in blocks.items() if k.endswith(".split")]
+            lab.say(name + ".blocks",
+                    len(parts) == is_cut and
+                    all(n > t * 3 // 8 for n in parts), blocks)
     sys.exit(lab.failed)
 
 
