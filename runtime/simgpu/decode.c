@@ -426,6 +426,30 @@ static void read_qualifiers(sim_named_t *n) {
   if (op->handler == SIM_H_rcp_f64) n->mods &= ~(uint32_t)SIM_MOD_FTZ;
 }
 
+/* What the text was written for decides, and never more than the machine. */
+static bool has_target(sim_decoder_t *d, const sim_op_t *op) {
+  static const char *const special[] = {"wgmma", "setmaxnreg"};
+  if (op->target > d->cc) {
+    sim_decode_fail(d, "needs compute capability %u.%u, this device has %u.%u",
+                    op->target / 10, op->target % 10, d->cc / 10, d->cc % 10);
+    return false;
+  }
+  uint32_t target = d->module->target;
+  if (op->target > target) {
+    sim_decode_fail(d, "needs sm_%u, the text's .target is sm_%u", op->target,
+                    target);
+    return false;
+  }
+  for (size_t i = 0; i < sizeof special / sizeof *special; i++) {
+    if (strcmp(op->base, special[i]) != 0 || d->module->target_suffix)
+      continue;
+    sim_decode_fail(d, "needs sm_%ua, the text's .target is sm_%u", target,
+                    target);
+    return false;
+  }
+  return true;
+}
+
 static const sim_named_t *find_named(sim_decoder_t *d, td_str_t text) {
   sim_named_t *n = td_map_get(&d->named, text);
   if (n) return n;
@@ -439,12 +463,7 @@ static const sim_named_t *find_named(sim_decoder_t *d, td_str_t text) {
       sim_decode_fail(d, "this instruction is not known");
     return NULL;
   }
-  if (n->form.op->target > d->cc) {
-    sim_decode_fail(d, "needs compute capability %u.%u, this device has %u.%u",
-             n->form.op->target / 10, n->form.op->target % 10, d->cc / 10,
-             d->cc % 10);
-    return NULL;
-  }
+  if (!has_target(d, n->form.op)) return NULL;
   read_qualifiers(n);
   td_vec_push(d->arena, &d->kernel->forms,
               (uint32_t)(n->form.op - sim_op_at(0)));

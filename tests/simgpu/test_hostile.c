@@ -253,6 +253,50 @@ static void refused_by_name(void **state) {
   }
 }
 
+/* What an architecture lacks: refused for the one before, with the target in
+   the log, and taken for the first that has it (the ISA's "target" notes). */
+static void targets(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *word, *before, *first;
+  } rows[] = {
+      {"cp.async.ca.shared.global [%r1], [%d1], 4;", "cp.async", "sm_75",
+       "sm_80"},
+      {"mbarrier.init.shared.b64 [%r1], 1;", "mbarrier.init", "sm_75",
+       "sm_80"},
+      {"redux.sync.add.s32 %r1, %r1, -1;", "redux", "sm_75", "sm_80"},
+      {"mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], 4;",
+       "mbarrier.expect_tx", "sm_89", "sm_90"},
+      {"barrier.cluster.arrive;", "barrier.cluster", "sm_89", "sm_90"},
+      {"elect.sync _|%p1, -1;", "elect", "sm_86", "sm_90"},
+      {"mapa.shared::cluster.u32 %r1, %r1, 0;", "mapa", "sm_80", "sm_90"},
+      {"cp.async.bulk.commit_group;", "cp.async.bulk", "sm_89", "sm_90"},
+      {"wgmma.fence.sync.aligned;", "wgmma", "sm_90", "sm_90a"},
+      {"setmaxnreg.inc.sync.aligned.u32 40;", "setmaxnreg", "sm_90",
+       "sm_90a"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[1024], log[512];
+    for (int is_first = 0; is_first < 2; is_first++) {
+      snprintf(text, sizeof text,
+               ".version 8.5\n.target %s\n.address_size 64\n"
+               ".visible .entry k(.param .u64 p) {\n"
+               ".reg .pred %%p<3>; .reg .b32 %%r<3>; .reg .b64 %%d<3>;\n"
+               "%s\nret; }\n",
+               is_first ? rows[i].first : rows[i].before, rows[i].text);
+      if (is_first) {
+        rcuda_module_t *m = lab_load(&lab, text);
+        assert_non_null(lab_func(&lab, m, "k"));
+        lab.cuModuleUnload(m);
+        continue;
+      }
+      int code = lab_refused(&lab, text, log, sizeof log);
+      if (code != 218 || !strstr(log, rows[i].word))
+        fail_msg("%s for %s: result %d, %s", rows[i].text, rows[i].before,
+                 code, log);
+    }
+  }
+}
+
 /* Kernels of CUDA C that use what is not simulated, damaged binaries, and the
    forms that stop a program. */
 static void cuda_limits(void **state) {
@@ -323,6 +367,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cut_anywhere),    cmocka_unit_test(damaged),
       cmocka_unit_test(extremes),        cmocka_unit_test(refused_by_name),
+      cmocka_unit_test(targets),
       cmocka_unit_test(cuda_limits),     cmocka_unit_test(binaries)};
   return cmocka_run_group_tests_name("simgpu.hostile", tests, setup, NULL);
 }
