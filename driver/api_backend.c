@@ -65,7 +65,8 @@ bool drv_backend_init(drv_backend_t *b, drv_compile_t *c) {
   b->options.stop_after = choose(b, d->stop_after, TD_ENV_STOP_AFTER);
   b->options.verify = (int)td_env_int(TD_ENV_VERIFY);
   b->options.checks = c->checks == TDSL_CHECKS_ALL ? 2 : 1;
-  b->options.all_cascades = strcmp(td_env_text(TD_ENV_CASCADES), "all") == 0;
+  b->options.all_cascades = td_env_list_has(TD_ENV_CASCADES, "all");
+  b->options.lazy_gauges = td_env_list_has(TD_ENV_CASCADES, "lazy");
   const char *splits = td_env_text(TD_ENV_SPLITS);
   b->options.splits = strcmp(splits, "all") == 0   ? PASS_SPLITS_ALL
                       : strcmp(splits, "off") == 0 ? PASS_SPLITS_OFF

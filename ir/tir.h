@@ -32,6 +32,9 @@
 #include "runtime/base/task.h"
 #include "runtime/base/vec.h"
 
+/* Just below 8 ln 2: weights relative to a lazy maximum are less than 2^8. */
+#define TIR_LAZY_MARGIN 5.5
+
 typedef struct tir_module tir_module_t;
 typedef struct tir_func tir_func_t;
 typedef struct tir_node tir_node_t;
@@ -186,10 +189,12 @@ struct tir_node {
    * maps and sums over rows and the index, which come last among the parallel
    * indices: they need exist in parts only. What is first is known before
    * the first part, and the same in all. A merge has one element of the axis
-   * in each part, which is what another cascade left. What any of them
+   * in each part, which is what another cascade left. A lazy maximum stays what
+   * it was until a part exceeds it by TIR_LAZY_MARGIN: some number that sums
+   * may be relative to, and no maximum inside the sweep. What any of them
    * computes is said by guard and body alone. */
   uint32_t cascade;
-  bool is_tile, is_first, is_merge;
+  bool is_tile, is_first, is_merge, is_lazy;
   tir_value_t *was;
   tir_expr_t *transport;    /* over the parallel indices; reads outputs and
                                `was` of its cascade. Not one of tir_node_expr */

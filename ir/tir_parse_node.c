@@ -204,6 +204,8 @@ static void parse_flags(tir_parser_t *p, tir_node_t *node) {
       node->is_first = true;
     } else if (tir_take_word(p, "merge")) {
       node->is_merge = true;
+    } else if (tir_take_word(p, "lazy")) {
+      node->is_lazy = true;
     } else if (tir_take_word(p, "was")) {
       parse_was(p, node);
     } else {

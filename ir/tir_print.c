@@ -112,6 +112,7 @@ static void head(tir_printer_t *p, const tir_node_t *node) {
   if (node->is_tile) td_buf_puts(p->out, " tile");
   if (node->is_first) td_buf_puts(p->out, " first");
   if (node->is_merge) td_buf_puts(p->out, " merge");
+  if (node->is_lazy) td_buf_puts(p->out, " lazy");
   if (node->was != NULL) {
     td_buf_puts(p->out, " was ");
     tir_name_value(p, node->was);

@@ -338,6 +338,13 @@ static void check_present(void *user, tir_expr_t *e) {
          e->u.value->name);
 }
 
+static bool may_be_lazy(const tir_node_t *node) {
+  return node->kind == TIR_MAP && node->reduce == TIR_REDUCE_MAX &&
+         node->cascade != 0 && !node->is_merge && node->was != NULL &&
+         (node->was->dtype == TDSL_DTYPE_F32 ||
+          node->was->dtype == TDSL_DTYPE_F64);
+}
+
 /* States of one cascade, whose maxima stand before the sums that are
  * relative to them. */
 static void check_cascade(verifier_t *v, tir_node_t *node) {
@@ -354,6 +361,8 @@ static void check_cascade(verifier_t *v, tir_node_t *node) {
     fail(v, node->loc, "what merges is a state");
   if (node->is_tile && node->was != NULL)
     fail(v, node->loc, "a tile has no state");
+  if (node->is_lazy && !may_be_lazy(node))
+    fail(v, node->loc, "what is lazy is a maximum of floats that moves");
   if (node->is_tile && node->index_count == reduction_count(node))
     fail(v, node->loc, "a tile has no index of the cascade");
   bool is_state = node->cascade != 0 && !node->is_tile && !node->is_first;
@@ -463,8 +472,8 @@ static void check_topk(verifier_t *v, tir_node_t *node) {
     fail(v, node->loc, "topk has one operand and two outputs");
     return;
   }
-  if (node->is_tile || node->is_first || node->was != NULL ||
-      (node->is_merge && node->cascade == 0))
+  if (node->is_tile || node->is_first || node->is_lazy ||
+      node->was != NULL || (node->is_merge && node->cascade == 0))
     fail(v, node->loc, "topk is a state, which names nothing that it was");
   const tir_value_t *in = node->operands[0];
   const tir_value_t *values = node->outs[0], *places = node->outs[1];

@@ -70,6 +70,9 @@ static const char *fault_of_place(const run_t *run, const tir_node_t *node,
   if (node->transport != NULL) {
     tir_walk(run->scratch, node->transport, note_mention, &m);
   }
+  if (m.best != NULL && m.best->is_lazy) {
+    return "the place of a lazy maximum is nowhere";
+  }
   return m.best == NULL || parallel(m.best) != rows
              ? "a place in a cascade names no maximum"
              : NULL;

@@ -64,6 +64,7 @@ typedef struct pass_options {
                               changed the IR */
   void *dump_user;
   bool all_cascades;       /* one sweep even where it does not pay */
+  bool lazy_gauges;        /* maxima that are gauges only move by leaps */
   pass_splits_t splits;
   pass_sizes_fn sizes;     /* asked for each kernel; NULL: the row's sizes */
   void *sizes_user;

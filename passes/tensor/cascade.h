@@ -48,6 +48,7 @@ typedef struct cascade_component {
   uint32_t extra_count;     /* parallel indices besides the rows */
   tir_index_t *extras[IX_MAX_RANK];
   bool is_gauge;
+  bool is_lazy;     /* a gauge that need not be the maximum */
   tir_value_t *value, *was; /* was: before a part was merged, or NULL */
   const cascade_atom_t *atom;
   tir_expr_t *transport;    /* NULL: identity */
@@ -59,7 +60,7 @@ typedef struct cascade_component {
 
 typedef enum cascade_gauge_kind {
   CASCADE_NONE, CASCADE_PIVOT, CASCADE_RUNNING, CASCADE_SCALE,
-  CASCADE_CONSTANT, CASCADE_MEAN,
+  CASCADE_CONSTANT, CASCADE_MEAN, CASCADE_LAZY,
 } cascade_gauge_kind_t;
 
 /* A topk along the axis (cascade_top.c). */
@@ -168,6 +169,9 @@ bool cascade_add_pivots(cascade_region_t *r, cascade_member_t *m);
 bool cascade_is_bounded(const tir_expr_t *leaf, double power);
 /* After the split: maxima that served only as gauges. */
 void cascade_drop_maxima(cascade_region_t *r);
+/* Whether nothing that leaves the region changes if the maximum is another
+ * number, and what is relative to it with it. */
+bool cascade_is_only_gauge(cascade_region_t *r, const cascade_component_t *c);
 tir_node_t *cascade_dropped_node(cascade_region_t *r,
                                  const cascade_component_t *c);
 

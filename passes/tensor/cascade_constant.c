@@ -347,6 +347,139 @@ static bool leaves(cascade_region_t *r, const tir_value_t *v) {
   return s.found;
 }
 
+/* ---- maxima that may be another number ----------------------------------- */
+
+enum { MOST_POWER = 2 }; /* of 2^8 a weight, which sums of f32 have room for */
+
+/* exp(-power g) is what a sum has of the gauge; false: it is no such. */
+static bool power_of(const cascade_component_t *c, const cascade_gauge_t *g,
+                     double *power) {
+  *power = 0;
+  for (uint32_t i = 0; c->sum != NULL && i < c->sum->count; i++) {
+    const cascade_term_t *t = &c->sum->terms[i];
+    double own = 0;
+    for (uint32_t k = 0; k < t->count; k++) {
+      const cascade_atom_t *a = t->factors[k].atom;
+      if (a->gauge == g) return false;
+      if (!cascade_is_exponential(a) || !(a->mentions & CASCADE_U)) continue;
+      const cascade_term_t *one = &a->sum->terms[0];
+      if (one->count == 1 && one->factors[0].atom->gauge == g) {
+        if (a->sum->count != 1 || one->factors[0].power != 1) return false;
+        own += t->factors[k].power;
+      }
+    }
+    if (i > 0 && own != *power) return false;
+    *power = own;
+  }
+  return *power >= 0 && *power <= MOST_POWER;
+}
+
+/* Each exponential is positive, and so is their sum in a live row. */
+static bool is_positive_sum(const cascade_component_t *c) {
+  bool has_weight = false;
+  if (c->reduce != TIR_REDUCE_SUM || c->sum == NULL) return false;
+  for (uint32_t i = 0; i < c->sum->count; i++) {
+    const cascade_term_t *t = &c->sum->terms[i];
+    if (t->coefficient <= 0) return false;
+    for (uint32_t k = 0; k < t->count; k++) {
+      bool is_test = t->factors[k].atom->kind == CASCADE_TEST;
+      if (!is_test && !cascade_is_exponential(t->factors[k].atom)) {
+        return false;
+      }
+      has_weight |= !is_test;
+    }
+  }
+  return has_weight;
+}
+
+typedef struct scaled {
+  live_t live;
+  const cascade_gauge_t *gauge;
+  cascade_norm_t norm;
+  bool is_ok;
+} scaled_t;
+
+/* A state as what it is under no gauge, times exp(-power g). */
+static tir_expr_t *as_scaled(void *user, tir_expr_t *e) {
+  scaled_t *s = user;
+  const cascade_region_t *r = s->live.r;
+  td_arena_t *arena = r->module->arena;
+  for (uint32_t i = 0; e->op == TIR_X_LOAD && i < r->component_count; i++) {
+    const cascade_component_t *c = r->components[i];
+    double power;
+    if (c->value != e->u.value || c == s->live.max) continue;
+    s->is_ok &= power_of(c, s->gauge, &power);
+    if (is_positive_sum(c)) {
+      const cascade_atom_t *a = cascade_leaf(&s->norm, e, CASCADE_X);
+      ((cascade_atom_t *)(uintptr_t)key_of(a))->is_positive = true;
+    }
+    if (!s->is_ok || power == 0) return e;
+    /* at the same row, whose subscripts come first */
+    tir_expr_t *args[2] = {
+        tir_const_f(arena, e->type, -power),
+        tir_load(arena, s->live.max->value, r->row_count, e->args)};
+    args[0] = tir_op(arena, TIR_X_MUL, e->type, 2, args);
+    args[0] = tir_op(arena, TIR_X_EXP, e->type, 1, args);
+    args[1] = e;
+    return tir_op(arena, TIR_X_MUL, e->type, 2, args);
+  }
+  return e;
+}
+
+static bool is_free(cascade_region_t *r, const cascade_component_t *c,
+                    const cascade_gauge_t *g, tir_expr_t *body) {
+  scaled_t s = {.live = {r, c, 0, false}, .gauge = g, .is_ok = true};
+  cascade_norm_init(&s.norm, r->state->task, r->scratch, only_maximum,
+                    &s.live);
+  tir_expr_t *whole = tir_rewrite(r->scratch, body, as_live, &s.live);
+  whole = tir_rewrite(r->scratch, whole, as_scaled, &s);
+  whole = tir_intern(&s.norm.interner, whole);
+  if (!s.is_ok) return false;
+  if ((cascade_class(&s.norm, whole) & CASCADE_U) == 0) return true;
+  const cascade_sum_t *form = cascade_normalize(&s.norm, whole, false);
+  for (uint32_t i = 0; form != NULL && i < form->count; i++) {
+    if ((cascade_term_class(&form->terms[i]) & CASCADE_U) != 0) return false;
+  }
+  return form != NULL;
+}
+
+bool cascade_is_only_gauge(cascade_region_t *r, const cascade_component_t *c) {
+  const cascade_gauge_t *g = NULL;
+  if (c->reduce != TIR_REDUCE_MAX || !c->is_gauge || c->extra_count > 0 ||
+      r->kind == CASCADE_SCALE || leaves(r, c->value)) {
+    return false;
+  }
+  for (uint32_t i = 0; i < r->component_count; i++) {
+    tir_reduce_t reduce = r->components[i]->reduce; /* goes with a maximum */
+    if (reduce == TIR_REDUCE_ARGMAX || reduce == TIR_REDUCE_ARGMIN) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < r->norm.gauges.length; i++) {
+    const tir_expr_t *present = r->norm.gauges.data[i]->present;
+    if (present->op == TIR_X_LOAD && present->u.value == c->value) {
+      g = r->norm.gauges.data[i];
+    }
+  }
+  if (g == NULL || g->relation != CASCADE_MINUS) return false;
+  for (size_t i = 0; i < r->block->length; i++) {
+    const tir_node_t *n = r->block->data[i];
+    if (td_map_get_u64(&r->dependents, key_of(n)) == NULL) continue;
+    if (n->kind != TIR_MAP || n->out_count != 1) continue;
+    if (!leaves(r, n->outs[0])) continue;
+    tir_expr_t *body = n->reduce == TIR_REDUCE_NONE ? n->body : NULL;
+    for (uint32_t k = 0; k < r->member_count; k++) {
+      const cascade_member_t *m = &r->members[k];
+      if (m->node != n) continue;
+      if (m->copied != NULL) return false;
+      if (m->result == NULL) continue;
+      body = cascade_to_expr(&r->norm, m->result, n->body->type);
+    }
+    if (body != NULL && !is_free(r, c, g, body)) return false;
+  }
+  return true;
+}
+
 static void drop_maximum(cascade_region_t *r, cascade_component_t *c) {
   const cascade_component_t *sum = NULL;
   tir_expr_t *leaf = tir_intern(&r->norm.interner, c->body);

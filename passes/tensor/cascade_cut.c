@@ -429,6 +429,7 @@ static tir_node_t *merge_node(cut_t *c, const tir_node_t *old) {
   uint32_t par = tensor_parallel(old);
   n->cascade = c->number + 1;
   n->is_merge = true;
+  n->is_lazy = false;
   n->is_fma = false;
   n->plan = TIR_PLAN_SERIAL;
   n->guard = NULL;

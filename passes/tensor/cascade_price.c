@@ -107,6 +107,7 @@ bool cascade_pays(cascade_region_t *r) {
     tir_walk(r->scratch, r->members[i].body, note_contraction, &s);
   }
   return s.has_contraction && (r->kind == CASCADE_RUNNING ||
+                               r->kind == CASCADE_LAZY ||
                                r->kind == CASCADE_CONSTANT);
 }
 

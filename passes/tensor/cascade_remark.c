@@ -123,7 +123,8 @@ void cascade_remark_done(cascade_region_t *r, bool is_streamed) {
   static const char *const kinds[] = {
       [CASCADE_NONE] = "none", [CASCADE_PIVOT] = "pivot",
       [CASCADE_RUNNING] = "running", [CASCADE_SCALE] = "scale",
-      [CASCADE_CONSTANT] = "constant", [CASCADE_MEAN] = "running"};
+      [CASCADE_CONSTANT] = "constant", [CASCADE_MEAN] = "running",
+      [CASCADE_LAZY] = "lazy"};
   const char *names = "";
   for (uint32_t i = 0; i < r->member_count; i++) {
     names = td_arena_printf(r->scratch, "%s%s%s", names, i == 0 ? "" : ", ",

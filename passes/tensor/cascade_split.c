@@ -591,5 +591,13 @@ bool cascade_split(cascade_region_t *r) {
     }
   }
   cascade_drop_maxima(r);
+  for (uint32_t i = 0; i < r->component_count; i++) {
+    cascade_component_t *c = r->components[i];
+    if (!r->state->options->lazy_gauges || !cascade_is_only_gauge(r, c)) {
+      continue;
+    }
+    c->is_lazy = true;
+    r->kind = CASCADE_LAZY;
+  }
   return true;
 }

@@ -176,6 +176,7 @@ static void build_component(cascade_region_t *r, weights_t *w,
   node->loc = c->loc;
   node->cascade = number;
   node->was = c->was;
+  node->is_lazy = c->is_lazy;
   node->transport = c->transport;
   if (c->reduce == TIR_REDUCE_SUM && c->was != NULL &&
       c->transport == NULL && !c->is_gauge) {

@@ -240,6 +240,18 @@ static kir_buffer_t *take_all(sweep_t *s, uint32_t k, kir_block_t *block) {
   return acc;
 }
 
+/* A lazy maximum stays unless the part exceeds it by more than a margin, or
+ * is no number. What has seen nothing is -inf and is exceeded by any. */
+static kir_expr_t *unless_far(tile_t *t, const tir_node_t *n, kir_expr_t *was,
+                              kir_expr_t *part, kir_expr_t *joint) {
+  tdsl_dtype_t type = n->body->type;
+  kir_expr_t *limit = tile_op2(t, KIR_X_ADD, type, was,
+                               kir_const_f(t->arena, type, TIR_LAZY_MARGIN));
+  kir_expr_t *is_near = tile_op2(t, KIR_X_LE, TDSL_DTYPE_BOOL, part, limit);
+  return kir_op(t->arena, KIR_X_SELECT, type, 3,
+                (kir_expr_t *[]){is_near, was, joint});
+}
+
 /* Into a number or into lanes of a state. */
 static void add_along(sweep_place_t *p, kir_block_t *block) {
   sweep_t *s = p->s;
@@ -278,8 +290,10 @@ static void add_along(sweep_place_t *p, kir_block_t *block) {
     was = tile_let(t, block, "was", was);
     tile_set_element(t, n->was, was);
   }
-  tile_store(t, block, s->states[p->k], count, subs,
-             tile_op2(t, tile_fold_op(n->reduce), n->body->type, was, part));
+  kir_expr_t *joint =
+      tile_op2(t, tile_fold_op(n->reduce), n->body->type, was, part);
+  if (n->is_lazy) joint = unless_far(t, n, was, part, joint);
+  tile_store(t, block, s->states[p->k], count, subs, joint);
 }
 
 /* Of one row: as many lanes as the registers hold, so that the second factor

@@ -168,6 +168,8 @@ def wrong(want, got):
 
 
 HUGE = False
+DEVICES = {"text": "cpu", "all": "cpu", "lazy": "cpu",
+           "lazy:sim": "sim:h100"}
 # what engines that share their arithmetic with another one are asked
 FEW = ("empty_rows", "no_keys", "tail_of_one", "nan_score", "inf_score",
        "huge_late", "window_of_none")
@@ -178,7 +180,9 @@ def main():
     failed = 0
     engines = [("cpu", {}), ("interp:kir", {}), ("interp", {}),
                ("text", {"TDSL_DISABLE_PASS": "find-cascades"}),
-               ("all", {"TDSL_DISABLE_PASS": "all"}), ("sim:h100", {})]
+               ("all", {"TDSL_DISABLE_PASS": "all"}), ("sim:h100", {}),
+               ("lazy", {"TDSL_CASCADES": "lazy"}),
+               ("lazy:sim", {"TDSL_CASCADES": "lazy"})]
     heads_args = {"q": tensor([5, 4, D], drawn(20 * D)),
                   "k": tensor([67, 2, D], drawn(134 * D)),
                   "v": tensor([67, 2, D], drawn(134 * D))}
@@ -186,10 +190,11 @@ def main():
         with open(os.path.join(folder, "hostile.tdsl"), "w") as f:
             f.write(TEXT)
         for engine, env in engines:
-            device = "cpu" if engine in ("text", "all") else engine
+            device = DEVICES.get(engine, engine)
             lines = []
             for name, args in CASES.items():
-                if engine not in ("cpu", "sim:h100") and name not in FEW:
+                if engine not in ("cpu", "sim:h100", "lazy") and \
+                        name not in FEW:
                     continue
                 HUGE = name.startswith("huge")
                 got, why = run(folder, "attend", args, device, **env)

@@ -107,6 +107,23 @@ def first(got):
     return {"o": got["o"][:48], "z": got["z"][:3]}
 
 
+def lazy(lab, one, text):
+    """A maximum that moves by leaps: other bits, and the same ones for a row
+    of many, whatever follows it, and of any number of threads."""
+    env = {"TDSL_CASCADES": "lazy"}
+    some, why = lab.run("decode", 2500, dims={"S": 4100}, **env)
+    rows, more = lab.run("prefill", 2500, dims={"T": 7, "S": 4100}, **env)
+    lab.say("lazy.rows", some and rows and first(rows) == some, why + more)
+    lab.say("lazy.other", some != one, "nothing is lazy")
+    longer, why = lab.run("decode", 2500, dims={"S": 2500}, **env)
+    lab.say("lazy.length", longer == some, why)
+    thread, why = lab.run("decode", 2500, dims={"S": 4100},
+                          TDSL_THREADS="1", **env)
+    lab.say("lazy.threads", thread == some, why)
+    worst = max(abs(a - b) for k in text for a, b in zip(some[k], text[k]))
+    lab.say("lazy.text", worst < 5e-6, "off by %g" % worst)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(folder)
@@ -131,6 +148,7 @@ def main():
             worst = max(abs(a - b) for k in one
                         for a, b in zip(one[k], other[k]))
             lab.say(name, worst < 5e-6, "off by %g" % worst)
+        lazy(lab, one, text)
         want, _ = lab.run("moments", None, "interp:f64", {"S": 5000})
         got, _ = lab.run("moments", None, dims={"S": 5000})
         worst = max(abs(want[k][0] - got[k][0]) / abs(want[k][0])
