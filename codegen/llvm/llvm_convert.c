@@ -380,6 +380,12 @@ LLVMValueRef cgl_narrow(cgl_t *g, const kir_expr_t *e, LLVMValueRef v) {
   return trunc_to(g, v, g->i32);
 }
 
+bool cgl_is_one_of_16(const kir_expr_t *e, int64_t *lo) {
+  span_t s = span_of(e, 0);
+  *lo = s.lo;
+  return is_small(s) && s.hi - s.lo < 16;
+}
+
 /* Through the storage type and back to the arithmetic type of it. */
 LLVMValueRef cgl_cast(cgl_t *g, tdsl_dtype_t to, LLVMValueRef v,
                       tdsl_dtype_t from) {

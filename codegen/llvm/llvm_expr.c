@@ -387,6 +387,9 @@ static LLVMValueRef choose(cgl_t *g, const kir_expr_t *cond,
                            const kir_expr_t *yes, const kir_expr_t *no,
                            tdsl_dtype_t type) {
   LLVMValueRef c = cgl_expr(g, cond);
+  if (yes != NULL && no != NULL && LLVMIsAConstantInt(c) != NULL) {
+    return cgl_expr(g, LLVMIsNull(c) ? no : yes); /* of an unrolled loop */
+  }
   LLVMTypeRef element = cgl_value_type(g, type);
   bool guard = (yes != NULL && cgl_may_fault(g, yes)) ||
                (no != NULL && cgl_may_fault(g, no));
@@ -430,6 +433,7 @@ static LLVMValueRef variable(cgl_t *g, const kir_var_t *var) {
  * recursing. */
 static LLVMValueRef emit(cgl_t *g, const kir_expr_t *e) {
   LLVMValueRef a[8];
+  int64_t lo;
   switch (e->op) {
     case KIR_X_CONST:
       if (e->type == TDSL_DTYPE_F32 || e->type == TDSL_DTYPE_F64) {
@@ -447,6 +451,11 @@ static LLVMValueRef emit(cgl_t *g, const kir_expr_t *e) {
     case KIR_X_OR: return choose(g, e->args[0], NULL, e->args[1], e->type);
     case KIR_X_CAST:
       a[0] = cgl_expr(g, e->args[0]);
+      if (e->u.to == TDSL_DTYPE_F32 && g->target->has_avx512 &&
+          cgl_is_one_of_16(e->args[0], &lo)) {
+        a[1] = cgl_wide_f32_of_16(g, a[0], lo);
+        if (a[1] != NULL) return a[1];
+      }
       if (e->u.to == TDSL_DTYPE_F32 || e->u.to == TDSL_DTYPE_F64) {
         a[0] = cgl_narrow(g, e->args[0], a[0]);
       }

@@ -123,6 +123,8 @@ LLVMValueRef cgl_encode(cgl_t *g, tdsl_dtype_t dtype, LLVMValueRef value,
 /* v, the value of an integer expression, in 32 bits if lanes of it are known
  * to fit. */
 LLVMValueRef cgl_narrow(cgl_t *g, const kir_expr_t *e, LLVMValueRef v);
+/* e is one of sixteen numbers that follow each other, from *lo on. */
+bool cgl_is_one_of_16(const kir_expr_t *e, int64_t *lo);
 LLVMValueRef cgl_cast(cgl_t *g, tdsl_dtype_t to, LLVMValueRef value,
                       tdsl_dtype_t from);
 /* Toward zero, saturating at the ends of i32 or i64; NaN to zero. */
@@ -139,6 +141,9 @@ LLVMValueRef cgl_exp2_fraction(cgl_t *g, LLVMValueRef f);
 
 /* ---- llvm_wide.c: f32 where the target has AVX-512, any lanes or none ---- */
 LLVMValueRef cgl_wide_exp(cgl_t *g, LLVMValueRef x);
+/* f32 of i64 lanes that are lo .. lo + 15, looked up by what they are a sum
+ * or a part of; NULL: they are neither, and a conversion is as good. */
+LLVMValueRef cgl_wide_f32_of_16(cgl_t *g, LLVMValueRef v, int64_t lo);
 LLVMValueRef cgl_wide_exp2(cgl_t *g, LLVMValueRef x);
 LLVMValueRef cgl_wide_erf(cgl_t *g, LLVMValueRef x);
 LLVMValueRef cgl_range_max(cgl_t *g, LLVMValueRef a, LLVMValueRef b,

@@ -135,6 +135,90 @@ static LLVMValueRef by_sixteens(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
   return join_parts(g, parts, n);
 }
 
+/* ---- integers of four bits ----------------------------------------------- */
+
+/* All lanes of c are one constant, *value. */
+static bool is_splat(LLVMValueRef c, int64_t *value) {
+  if (LLVMIsAConstantDataVector(c) == NULL) return false;
+  uint32_t n = LLVMGetVectorSize(LLVMTypeOf(c));
+  LLVMValueRef first = LLVMGetAggregateElement(c, 0);
+  for (uint32_t i = 1; i < n; i++) {
+    if (LLVMGetAggregateElement(c, i) != first) return false;
+  }
+  *value = LLVMConstIntGetSExtValue(first);
+  return true;
+}
+
+/* What v is, modulo 16, but for a constant that is added to *more. */
+static LLVMValueRef without_constants(LLVMValueRef v, uint64_t *more) {
+  enum { MOST_STEPS = 4 };
+  for (int step = 0; step < MOST_STEPS; step++) {
+    int64_t c;
+    if (LLVMIsAInstruction(v) == NULL) return v;
+    LLVMOpcode how = LLVMGetInstructionOpcode(v);
+    if ((how != LLVMAdd && how != LLVMSub && how != LLVMAnd) ||
+        !is_splat(LLVMGetOperand(v, 1), &c) ||
+        (how == LLVMAnd && (c & 15) != 15)) {
+      return v;
+    }
+    if (how == LLVMAdd) *more += (uint64_t)c;
+    if (how == LLVMSub) *more -= (uint64_t)c;
+    v = LLVMGetOperand(v, 0);
+  }
+  return v;
+}
+
+/* v, and nothing is known of it: LLVM would shift bytes before it widens
+ * them, which takes a mask, and widen what it shifted a second time. */
+static LLVMValueRef opaque(cgl_t *g, LLVMValueRef v) {
+  LLVMTypeRef own = LLVMTypeOf(v);
+  LLVMTypeRef type = LLVMFunctionType(own, &own, 1, 0);
+  LLVMValueRef nothing = LLVMGetInlineAsm(type, "", 0, "=v,0", 4, 0, 0,
+                                          LLVMInlineAsmDialectATT, 0);
+  return LLVMBuildCall2(g->builder, type, nothing, &v, 1, "");
+}
+
+/* How far *v is shifted down what it becomes, if four bits of the result are
+ * within 32 of that; 0: it stays. */
+static int64_t shift_of(LLVMValueRef *v) {
+  int64_t down = 0;
+  if (LLVMIsAInstruction(*v) == NULL) return 0;
+  LLVMOpcode how = LLVMGetInstructionOpcode(*v);
+  if ((how != LLVMLShr && how != LLVMAShr) ||
+      !is_splat(LLVMGetOperand(*v, 1), &down) || down < 0 || down > 28) {
+    return 0;
+  }
+  *v = LLVMGetOperand(*v, 0);
+  return down;
+}
+
+/* The table is turned by the constant, and the instruction looks at four bits
+ * of a lane: neither the sum nor the part costs anything. */
+LLVMValueRef cgl_wide_f32_of_16(cgl_t *g, LLVMValueRef v, int64_t lo) {
+  float values[SIXTEEN];
+  LLVMValueRef parts[64 / SIXTEEN];
+  uint64_t more = 0;
+  if (!cgl_is_vector(v)) return NULL;
+  LLVMValueRef of = without_constants(v, &more);
+  uint32_t n = LLVMGetVectorSize(LLVMTypeOf(v));
+  if (of == v || n > 64) return NULL;
+  for (uint64_t i = 0; i < SIXTEEN; i++) {
+    uint64_t above = (i + more - (uint64_t)lo) % SIXTEEN;
+    values[i] = (float)(lo + (int64_t)above);
+  }
+  int64_t down = shift_of(&of);
+  LLVMValueRef bits = LLVMBuildTrunc(g->builder, of, cgl_like(g->i32, of), "");
+  for (uint32_t first = 0; first < n; first += SIXTEEN) {
+    LLVMValueRef b = part_of(g, bits, first);
+    if (down > 0) {
+      b = opaque(g, b);
+      b = LLVMBuildLShr(g->builder, b, cgl_const_int(g, g->i32, down, b), "");
+    }
+    parts[first / SIXTEEN] = look_up(g, values, b);
+  }
+  return join_parts(g, parts, n);
+}
+
 /* ---- exponentials -------------------------------------------------------- */
 
 /* 2^(n + f), 0 where x is below lo.  An infinite n comes with an f that is no

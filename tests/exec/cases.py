@@ -567,6 +567,28 @@ def rounded_weights():
                        name=str(n), results={}, check=check)
 
 
+def few_values():
+    """Integers that are one of sixteen, whatever they are a part of."""
+    b = [(i * 37 + 11) % 256 for i in range(70)]
+    c = [(i * 53) % 256 - 128 for i in range(70)]
+    d = [(i * 7919 - 200000) * (1 if i % 2 else -1) for i in range(70)]
+
+    def want(f, of):
+        return tensor("f32", [70], [float(f(v)) for v in of])
+    yield Case("few_values", "f", {
+        "b": tensor("u8", [70], b), "c": tensor("i8", [70], c),
+        "d": tensor("i32", [70], d)}, results={
+        "lower": want(lambda v: v % 16 - 8, b),
+        "upper": want(lambda v: v // 16 + 100, b),
+        "part": want(lambda v: v % 16, c),
+        "signed": want(lambda v: v // 16 - 3, c),
+        "far": want(lambda v: v % 8 - 200, d),
+        "from_left": want(lambda v: 5 - v % 4, b),
+        "turns": tensor("f32", [35, 2], [
+            float(v % 16 - 8 if i % 2 == 0 else v // 16 - 7)
+            for i, v in enumerate(b)])})
+
+
 # --- loops and routing ----------------------------------------------------
 def loops():
     tol = {"a": [1e-5, 1e-5], "b": [1e-5, 1e-5], "g": [1e-5, 1e-5]}
@@ -604,6 +626,7 @@ def cases():
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
                  columns, product_ends, update_ends, sides, grouped,
-                 picked_keys, row_ends, lower_terms, rounded_weights):
+                 picked_keys, row_ends, lower_terms, rounded_weights,
+                 few_values):
         out += list(make())
     return out
