@@ -12,6 +12,7 @@
 enum {
   CONTRACTION_NODES = 32, /* more than a group has */
   CONTRACTION_SIDES = 4,  /* as many products as a group has */
+  CONTRACTION_NEXT = 8,   /* depths for a row of the next of a batch */
 };
 
 /* One of the products of a kernel (contraction_sides.c). */
@@ -57,6 +58,8 @@ typedef struct product {
   int64_t period;
   tir_index_t *group_index, *within;
   bool a_lies, b_lies;      /* small enough to be read where it is */
+  bool asks_next;           /* for the operands of the next of a batch */
+  kir_expr_t *batch_at;     /* the innermost batch index of a block */
   /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */
   int64_t mr, nr, mc, nc, kc, bm;
   bool is_even;
@@ -167,6 +170,8 @@ void contraction_turn(product_t *p, kir_block_t *block,
                       kir_buffer_t *const *turned, uint32_t count,
                       kir_expr_t *column, kir_expr_t *k, kir_expr_t *kh);
 void contraction_pack_b(product_t *p, kir_block_t *block);
+/* Asks memory for what e loads at the indices set. */
+void contraction_ask(product_t *p, kir_block_t *block, tir_expr_t *e);
 /* A panel's place: there is one for all where each is used up at once. */
 kir_expr_t *contraction_panel(const product_t *p, kir_expr_t *panel);
 int64_t contraction_panel_count(const product_t *p, int64_t nc);

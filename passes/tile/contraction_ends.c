@@ -84,6 +84,7 @@ kir_block_t *contraction_batch(product_t *p, kir_block_t *block) {
     block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
                       tile_dim(t, index->extent), 1, &v);
     tile_set_index(t, index, v);
+    p->batch_at = v;
   }
   return block;
 }

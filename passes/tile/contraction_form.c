@@ -116,6 +116,7 @@ enum {
   THIN_COLUMNS = 64,
   NEAR_DEPTH = 128,
   NEAR_WAY = 4096,        /* bytes of a way of the first cache */
+  NEAR_LINE = 64,
   NEAR_LINES = 7,         /* of one set that stay in it: all ways but one */
   NEAR_BYTES = 16384,
   STREAM_DEPTH = 1 << 15, /* elements of a few rows that stay in L2 */
@@ -313,6 +314,14 @@ static void note_load(void *user, tir_expr_t *e) {
   *reads |= e->op == TIR_X_LOAD;
 }
 
+static bool reads_places(const product_t *p, const tir_expr_t *load) {
+  bool reads = false;
+  for (uint32_t i = 0; i < load->arg_count; i++) {
+    tir_walk(p->t->arena, load->args[i], note_load, &reads);
+  }
+  return reads;
+}
+
 /* Columns as they lie in memory, at places that nothing needs to be read for,
  * or panels of a narrow type that several groups of rows would widen. */
 static bool suits_along(const product_t *p, const product_side_t *side) {
@@ -325,11 +334,7 @@ static bool suits_along(const product_t *p, const product_side_t *side) {
       !is_plain(p, side->b, &side->n)) {
     return false;
   }
-  bool reads = false;
-  for (uint32_t i = 0; i < side->b->arg_count; i++) {
-    tir_walk(p->t->arena, side->b->args[i], note_load, &reads);
-  }
-  return !reads;
+  return !reads_places(p, side->b);
 }
 
 /* Operands that a copy would not bring closer: rows that do not compete for a
@@ -429,6 +434,27 @@ static void choose_sizes(product_t *p) {
   }
 }
 
+/* Small products of a batch, both operands where they are: each is over before
+ * hardware has seen where its rows are, so it asks for those of the next one.
+ * Every CONTRACTION_NEXT of the depth a row of each operand, which all groups
+ * of rows and panels together have to reach. */
+static bool suits_next(const product_t *p) {
+  enum { MOST_LINES = 8 };
+  int64_t m, n, k, size = p->type == TDSL_DTYPE_F64 ? 8 : 4;
+  if (!p->a_lies || !p->b_lies || p->batch.count == 0 || !p->is_shallow ||
+      p->m.count != 1 || p->k.count != 1 ||
+      !ix_is_const(p->m.extent, &m) || !ix_is_const(p->n.extent, &n) ||
+      !ix_is_const(p->k.extent, &k) || p->bm < m || p->nc < n ||
+      n % p->nr != 0 || k % CONTRACTION_NEXT != 0 || n > NEAR_BYTES ||
+      k > NEAR_BYTES || (n + k) * size > MOST_LINES * NEAR_LINE ||
+      reads_places(p, p->a) || reads_places(p, p->b)) {
+    return false;
+  }
+  int64_t slots = (m + p->mr - 1) / p->mr * (n / p->nr) *
+                  (k / CONTRACTION_NEXT);
+  return p->mr > 1 && slots >= m && slots >= k;
+}
+
 void contraction_choose_sizes(product_t *p) {
   choose_sizes(p);
   if (p->key != NULL) {
@@ -444,4 +470,5 @@ void contraction_choose_sizes(product_t *p) {
       p, p->is_thin ? contraction_turn_lanes(p) : p->nr);
   int64_t rows = p->is_thin || p->is_rows ? 0 : contraction_upper(p->m.extent);
   p->abreast = panels_abreast(p, rows);
+  p->asks_next = !p->is_thin && !p->is_rows && suits_next(p);
 }

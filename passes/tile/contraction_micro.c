@@ -117,6 +117,58 @@ static void put_tile(product_t *p, kir_block_t *block, int64_t rows,
   tile_store(t, lanes, p->tile, 2, to, sum_of(p, acc, r, j));
 }
 
+/* A line's first element after the other, of a row of this operand: `row` is
+ * of the index `outer`. */
+static void ask_row(product_t *p, kir_block_t *block, tir_expr_t *e,
+                    const flat_group_t *outer, const flat_group_t *inner,
+                    kir_expr_t *row) {
+  enum { LINE = 64 };
+  tile_t *t = p->t;
+  int64_t line = p->type == TDSL_DTYPE_F64 ? LINE / 8 : LINE / 4, width = 0;
+  (void)ix_is_const(inner->extent, &width);
+  tile_set_index(t, outer->flat, row);
+  for (int64_t l = 0; l < width; l += line) {
+    tile_set_index(t, inner->flat, tile_int(t, l));
+    contraction_ask(p, block, e);
+  }
+}
+
+/* Depth loop that asks for the operands of the next product of the batch. */
+static kir_block_t *depth_and_next(product_t *p, kir_block_t *block,
+                                   int64_t rows, kir_expr_t *i0,
+                                   kir_expr_t *panel, kir_expr_t **k) {
+  tile_t *t = p->t;
+  int64_t m = 0, depth = 0, step = CONTRACTION_NEXT;
+  kir_expr_t *base, *within;
+  (void)ix_is_const(p->m.extent, &m);
+  (void)ix_is_const(p->k.extent, &depth);
+  int64_t groups = (m + p->mr - 1) / p->mr;
+  kir_expr_t *group =
+      i0->op == KIR_X_CONST
+          ? tile_int(t, i0->u.i64 / rows)
+          : tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, i0, tile_int(t, rows));
+  kir_expr_t *turn = kir_add(
+      t->arena, kir_mul(t->arena, panel, tile_int(t, groups)), group);
+  kir_expr_t *first = contraction_name(
+      p, block, "next",
+      kir_mul(t->arena, turn, tile_int(t, depth / step)));
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "k", tile_int(t, 0), p->kh,
+                    step, &base);
+  kir_expr_t *row = kir_add(
+      t->arena, first,
+      tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, base, tile_int(t, step)));
+  const tir_index_t *z = p->batch.members[p->batch.count - 1];
+  tile_set_index(t, z, kir_add(t->arena, p->batch_at, tile_int(t, 1)));
+  ask_row(p, block, p->a, &p->m, &p->k, row);
+  ask_row(p, block, p->b, &p->k, &p->n, row);
+  tile_set_index(t, z, p->batch_at);
+  block = tile_loop(t, block, KIR_LOOP_UNROLL, "within", tile_int(t, 0),
+                    tile_int(t, step), 1, &within);
+  *k = kir_add(t->arena, base, within);
+  tile_set_index(t, p->k.flat, kir_add(t->arena, p->kb, *k));
+  return block;
+}
+
 /* One multiply-add of all sums for each depth; `is_bringing`: with columns
  * that are brought here, and are `is_kept` for other rows. */
 static void add_depths(product_t *p, kir_block_t *block, int64_t rows,
@@ -126,7 +178,9 @@ static void add_depths(product_t *p, kir_block_t *block, int64_t rows,
   kir_expr_t *r, *j, *k;
   kir_buffer_t *line = NULL;
   bool is_from_panels = p->packed != NULL && (is_bringing || !p->is_along);
-  kir_block_t *depth = contraction_depth(p, block, is_from_panels, &k);
+  kir_block_t *depth =
+      p->asks_next ? depth_and_next(p, block, rows, i0, panel, &k)
+                   : contraction_depth(p, block, is_from_panels, &k);
   if (is_bringing) line = contraction_bring(p, depth, panel, k, is_kept);
   kir_block_t *body = each_accumulator(p, depth, rows, &r, &j);
   kir_expr_t *row = kir_add(t->arena, i0, row_of(p, r, rows));

@@ -349,6 +349,19 @@ int64_t contraction_panel_count(const product_t *p, int64_t nc) {
   return p->is_along && p->bm == p->mc ? 1 : nc / p->nr;
 }
 
+/* For a load that reads nothing else. */
+void contraction_ask(product_t *p, kir_block_t *block, tir_expr_t *e) {
+  tile_t *t = p->t;
+  kir_expr_t *load = tile_expr(t, e);
+  kir_stmt_t *ask = TD_NEW(t->arena, kir_stmt_t);
+  ask->kind = KIR_PREFETCH;
+  ask->buffer = (kir_buffer_t *)(uintptr_t)load->u.buffer;
+  ask->sub_count = load->arg_count;
+  ask->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, load->arg_count);
+  for (uint32_t i = 0; i < load->arg_count; i++) ask->subs[i] = load->args[i];
+  tile_push(t, block, ask);
+}
+
 /* Rows of b are as far apart as they like, which no hardware foresees: those
  * some depths on are asked for, each line once or, where rows begin inside of
  * lines, the one more that they touch. */
@@ -367,16 +380,7 @@ static void ask_ahead(product_t *p, kir_block_t *block, kir_expr_t *base,
     tile_set_index(t, p->n.flat,
                    kir_add(t->arena, p->nb,
                            kir_add(t->arena, base, tile_int(t, at))));
-    kir_expr_t *load = tile_expr(t, p->b);
-    kir_stmt_t *ask = TD_NEW(t->arena, kir_stmt_t);
-    ask->kind = KIR_PREFETCH;
-    ask->buffer = (kir_buffer_t *)(uintptr_t)load->u.buffer;
-    ask->sub_count = load->arg_count;
-    ask->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, load->arg_count);
-    for (uint32_t i = 0; i < load->arg_count; i++) {
-      ask->subs[i] = load->args[i];
-    }
-    tile_push(t, block, ask);
+    contraction_ask(p, block, p->b);
   }
 }
 
