@@ -11,6 +11,7 @@
 typedef struct build {
   cascade_norm_t *n;
   tdsl_dtype_t type;
+  bool is_result; /* behind the sweep, which may have seen nothing */
 } build_t;
 
 static tir_expr_t *op2(const build_t *b, tir_x_t op, tir_expr_t *x,
@@ -38,11 +39,32 @@ static tir_expr_t *build_round(const build_t *b, const cascade_atom_t *a,
                   tir_cast(b->n->arena, a->narrow, x));
 }
 
+/* A maximum that has seen nothing is -inf, and what it is multiplied with is
+ * a sum of nothing: it is read as 0, as in lifts and steps. */
+static tir_expr_t *build_leaf(const build_t *b, const cascade_atom_t *a) {
+  td_arena_t *arena = b->n->arena;
+  for (size_t i = 0; b->is_result && i < b->n->gauges.length; i++) {
+    const cascade_gauge_t *g = b->n->gauges.data[i];
+    if (g->value != a || g->before == NULL || g->is_mean ||
+        g->relation != CASCADE_MINUS) {
+      continue;
+    }
+    tir_expr_t *low = tir_const_f(arena, a->expr->type, -(double)INFINITY);
+    tir_expr_t *zero = tir_const_f(arena, a->expr->type, 0);
+    tir_expr_t *is_hole = tir_op(arena, TIR_X_EQ, TDSL_DTYPE_BOOL, 2,
+                                 (tir_expr_t *[]){a->expr, low});
+    return tir_op(arena, TIR_X_SELECT, a->expr->type, 3,
+                  (tir_expr_t *[]){is_hole, zero, a->expr});
+  }
+  return a->expr;
+}
+
 /* The atom itself; an exponential is built by its term. */
 static tir_expr_t *build_atom(const build_t *b, const cascade_atom_t *a,
                               int depth) {
   if (a->kind == CASCADE_ROUND) return build_round(b, a, depth);
-  return a->kind == CASCADE_SUM ? build_sum(b, a->sum, depth + 1) : a->expr;
+  return a->kind == CASCADE_SUM ? build_sum(b, a->sum, depth + 1)
+                                    : build_leaf(b, a);
 }
 
 static tir_expr_t *build_power(const build_t *b, tir_expr_t *x, double p) {
@@ -124,7 +146,14 @@ static tir_expr_t *build_sum(const build_t *b, const cascade_sum_t *s,
 
 tir_expr_t *cascade_to_expr(cascade_norm_t *n, const cascade_sum_t *sum,
                             tdsl_dtype_t type) {
-  build_t b = {n, type};
+  build_t b = {n, type, false};
+  return tir_intern(&n->interner, build_sum(&b, sum, 0));
+}
+
+tir_expr_t *cascade_result_to_expr(cascade_norm_t *n,
+                                   const cascade_sum_t *sum,
+                                   tdsl_dtype_t type) {
+  build_t b = {n, type, true};
   return tir_intern(&n->interner, build_sum(&b, sum, 0));
 }
 

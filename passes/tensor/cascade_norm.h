@@ -187,6 +187,11 @@ const cascade_sum_t *cascade_translate(cascade_norm_t *,
 tir_expr_t *cascade_to_expr(cascade_norm_t *, const cascade_sum_t *sum,
                             tdsl_dtype_t type);
 
+/* The result of a sum behind its sweep: a maximum among its factors that has
+ * seen nothing is read as 0, for 0 times -inf is no number. */
+tir_expr_t *cascade_result_to_expr(cascade_norm_t *, const cascade_sum_t *sum,
+                                   tdsl_dtype_t type);
+
 /* `2*x^2*exp(y) - m`, for tests, remarks and certificates. */
 void cascade_print(td_buf_t *out, const cascade_sum_t *sum);
 void cascade_print_expr(td_buf_t *out, const tir_expr_t *e);

@@ -141,7 +141,7 @@ void cascade_remark_done(cascade_region_t *r, bool is_streamed) {
     pass_remark_place(remark, r->members[i].node->loc);
   }
   pass_remark_number(remark, "bytes_in_one_sweep", cascade_bytes_once(r));
-  pass_remark_number(remark, "bytes_in_the_texts_sweeps",
+  pass_remark_number(remark, "bytes_as_written",
                      cascade_bytes_apart(r));
 }
 

@@ -203,10 +203,14 @@ static tir_node_t *build_result(cascade_region_t *r,
   node->index_count = m->parallel;
   node->indices = TD_NEW_ARRAY(arena, tir_index_t *, m->parallel);
   for (uint32_t i = 0; i < m->parallel; i++) node->indices[i] = m->indices[i];
-  node->body = m->copied != NULL
-                   ? m->copied
-                   : cascade_to_expr(&r->norm, m->result,
-                                     m->node->body->type);
+  tdsl_dtype_t type = m->node->body->type;
+  if (m->copied != NULL) {
+    node->body = m->copied;
+  } else if (m->node->reduce == TIR_REDUCE_SUM) {
+    node->body = cascade_result_to_expr(&r->norm, m->result, type);
+  } else {
+    node->body = cascade_to_expr(&r->norm, m->result, type);
+  }
   node->loc = m->node->loc;
   node->outs[0] = m->node->outs[0];
   node->outs[0]->def = node;

@@ -141,6 +141,24 @@ def empty():
                    results={"y": none, "n": scalar("f32", 1.0)})
 
 
+def empty_sweeps():
+    for shape in ((0, 3), (3, 0)):
+        yield Case("empty_sweeps", "expected",
+                   {"x": tensor("f32", shape, [])}, name="%d_%d" % shape,
+                   results={"e": scalar("f32", 0.0), "z": scalar("f32", 0.0)})
+    yield Case("empty_sweeps", "expected", {"x": drawn(70, "f32", 7, 9)})
+    keep = [1, 0, 1, 1, 1] + [0] * 5 + [0, 0, 1, 0, 0]
+    args = {"q": drawn(71, "f32", 3, 4), "k": drawn(72, "f32", 5, 4),
+            "keep": tensor("i32", [3, 5], keep)}
+
+    def zero(results, _):
+        return [] if results["e"]["data"][1] == 0 else [
+            "row 1 has no elements: %r" % results["e"]["data"]]
+    for fn in ("rows", "powers"):
+        yield Case("empty_sweeps", fn, args)
+        yield Case("empty_sweeps", fn, args, name="zero", check=zero)
+
+
 def tails():
     sizes = [(64, 64, k) for k in (1, 8, 15, 16, 17, 24, 40, 56)]
     sizes += [(1, 1, 1), (100, 99, 101), (129, 33, 300), (5, 7, 0)]
@@ -622,7 +640,8 @@ def columns():
 
 def cases():
     out = []
-    for make in (masked_rows, masked_tiles, windows, heads, empty, tails,
+    for make in (masked_rows, masked_tiles, windows, heads, empty,
+                 empty_sweeps, tails,
                  long_tails, gathers, entry_checks, narrow_sums, conversions,
                  literals, many_arguments, equal_dims, names, in_place, loops,
                  columns, product_ends, update_ends, sides, grouped,
