@@ -135,9 +135,11 @@ def counts(lab):
         print("needs nvrtc")
         sys.exit(lab.failed or 77)
     # tiles of 64 x 64: a causal mask has 36 of 64, a window of one tile and
-    # documents 15 and 8, a centred band of 81 at most 22
+    # documents 15 and 8, a centred band of 81 at most 22, and a prefix of 300
+    # five columns and what is causal of three
     for entry, tiles in (("causal", 36), ("window", 15), ("centred", 22),
-                         ("sinks", 21), ("documents", 8), ("padded", 40)):
+                         ("sinks", 21), ("documents", 8), ("padded", 40),
+                         ("prefix", 46)):
         got, count = lab.run(entry, inputs(512, 300), "sim:h100")
         if got is None:
             lab.say("count." + entry, False, count)
