@@ -9,6 +9,10 @@ typedef struct exe_call {
 
 static void create_work(td_task_t *task, void *arg) {
   exe_call_t *c = arg;
+  if (c->entry == NULL) {
+    td_raise(task, TDSL_STATUS_INVALID_ARGUMENT,
+             "no entry: the program has none of that name");
+  }
   uint32_t index = c->entry->index;
   if (index >= c->program->entry_count ||
       c->entry != &c->program->entries[index]) {

@@ -106,7 +106,8 @@ TDSL_API void tdsl_inputs_destroy(tdsl_inputs_t *inputs);
 
 /* ---- executables --------------------------------------------------------- */
 
-/* Loads one entry point on the device that the program was compiled for. */
+/* Loads one entry point on the device that the program was compiled for.
+   NULL, as from a name that was not found, is refused. */
 TDSL_API tdsl_status_t tdsl_executable_create(tdsl_program_t *program,
                                               const tdsl_entry_t *entry,
                                               tdsl_executable_t **out_exe,

@@ -134,6 +134,14 @@ static void entries_are_described(void **state) {
   assert_ptr_equal(tdsl_program_find_entry(job.program, text("f")), e);
   assert_null(tdsl_program_find_entry(job.program, text("g")));
   assert_null(tdsl_program_get_entry(job.program, 1));
+  /* a name that is not there goes straight into the next call */
+  tdsl_executable_t *none = NULL;
+  tdsl_error_t *error = NULL;
+  assert_int_equal(tdsl_executable_create(job.program, NULL, &none, &error),
+                   TDSL_STATUS_INVALID_ARGUMENT);
+  assert_null(none);
+  assert_true(tdsl_error_get_message(error).length > 0);
+  tdsl_error_release(error);
   assert_int_equal(e->slot_count, 4);
   assert_true(same(e->slots[0].name, "x"));
   assert_int_equal(e->slots[0].kind, TDSL_SLOT_IN);
