@@ -160,7 +160,7 @@ const tdsl_tensor_desc_t *tdsl_buffer_get_desc(const tdsl_buffer_t *b) {
 }
 
 void *tdsl_buffer_get_data(tdsl_buffer_t *b) {
-  return drv_buffer_expose(b);
+  return b == NULL ? NULL : drv_buffer_expose(b);
 }
 
 size_t tdsl_buffer_get_bytes(const tdsl_buffer_t *b) {

@@ -53,7 +53,8 @@ TDSL_API const tdsl_tensor_desc_t *
 tdsl_buffer_get_desc(const tdsl_buffer_t *buffer);
 /* The host's memory, current.  From then on the buffer is copied to and from
    a device with memory of its own in every run, since the pointer may be used
-   at any time. NULL if that device has failed. */
+   at any time. NULL if that device has failed, and of NULL, which is the
+   result of a run that failed. */
 TDSL_API void *tdsl_buffer_get_data(tdsl_buffer_t *buffer);
 /* Contents brought to the host, for the readers below, where a device that
    failed gives NaN or 0. */
@@ -165,8 +166,8 @@ TDSL_API tdsl_status_t tdsl_run_set_inputs(tdsl_run_t *run,
 TDSL_API tdsl_status_t tdsl_run_execute(tdsl_run_t *run,
                                         tdsl_error_t **out_error);
 /* Result of an OUT or INOUT slot after a run; borrowed until the next run,
-   NULL before the first. On the device interp:f64 results of type f32 are
-   f64 here, unrounded. */
+   NULL before the first and after one that failed. On the device interp:f64
+   results of type f32 are f64 here, unrounded. */
 TDSL_API tdsl_buffer_t *tdsl_run_get_buffer(tdsl_run_t *run, uint32_t slot);
 
 /* All results of the last run, then the state (INOUT), as one JSON object

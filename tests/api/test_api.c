@@ -165,6 +165,7 @@ static void run_on(const char *device) {
   tdsl_buffer_t *in = vector(job.context, x, 3);
   must(tdsl_run_set_buffer(job.run, 0, in, &job.error), job.error);
   assert_null(tdsl_run_get_buffer(job.run, 3));
+  assert_null(tdsl_buffer_get_data(tdsl_run_get_buffer(job.run, 3)));
   /* defaults, and a result of ours */
   must(tdsl_run_execute(job.run, &job.error), job.error);
   tdsl_buffer_t *out = tdsl_run_get_buffer(job.run, 3);
