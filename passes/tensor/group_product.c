@@ -181,6 +181,36 @@ bool group_product_row_prefix(const product_form_t *f, uint32_t *prefix) {
   return true;
 }
 
+int64_t group_product_row_columns(int64_t depth) {
+  return depth > GROUP_DEPTH ? 384 : 512;
+}
+
+/* Tiles of warps, as wide as a lane has registers for. Shared memory has two
+ * stages of both operands, or all sums and what warps keep of rows. */
+int64_t group_product_row_tile(const ir_target_t *target, int64_t columns,
+                               int64_t depth, int64_t kept,
+                               int64_t *out_width) {
+  enum { SIZE = 4, GAP = 64 }; /* bytes of f32; elements between groups */
+  static const int64_t tiles[][2] = {{128, 32}, {64, 64}, {64, 128},
+                                     {32, 256}, {32, 384},
+                                     {32, 512}};
+  for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+    int64_t rows = tiles[i][0], width = tiles[i][1], own;
+    if (columns > width || columns < 1) continue;
+    if (width > group_product_row_columns(depth)) return 0;
+    int64_t stages = 2 * (GROUP_ROW_DEPTH * (rows + width) + GAP);
+    int64_t sums = rows * (width + 4);
+    if (__builtin_mul_overflow(kept, (int64_t)GROUP_ROW_WARPS, &own) ||
+        stages * SIZE > (int64_t)target->shared_most ||
+        own > (int64_t)target->shared_most - sums * SIZE) {
+      return 0;
+    }
+    *out_width = width;
+    return rows;
+  }
+  return 0;
+}
+
 /* ---- what follows -------------------------------------------------------- */
 
 typedef struct following {

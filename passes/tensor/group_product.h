@@ -13,6 +13,7 @@
 #define TDSL_PASSES_TENSOR_GROUP_PRODUCT_H
 
 #include "ir/expr.h"
+#include "ir/target.h"
 
 /* Bytes of the sums of rows that a block keeps until their rows are complete:
  * half of a core's second cache. */
@@ -20,6 +21,10 @@ enum { GROUP_ROW_BYTES = 1024 * 1024 };
 /* Bytes of columns that are brought again for each few rows at little cost: a
  * core's part of the last cache. */
 enum { GROUP_COLUMN_BYTES = 4 * 1024 * 1024 };
+
+/* Warps of a block that makes whole rows; the depth that it brings at a time,
+ * of f32. */
+enum { GROUP_ROW_WARPS = 4, GROUP_ROW_DEPTH = 16 };
 
 typedef struct product_list {
   uint32_t count;
@@ -52,6 +57,15 @@ tir_expr_t *group_product_adopt(td_arena_t *arena, const product_form_t *first,
 /* Leading parallel indices that are rows and batch, in front of all columns,
  * which are known now like the depth; false: it is not so. */
 bool group_product_row_prefix(const product_form_t *f, uint32_t *prefix);
+/* On targets with warps: rows of a tile that has all `columns` of f32, of a
+ * product of so much depth at most, beside which a row keeps `kept` bytes while
+ * a warp finishes it; *out_width: columns that the tile has room for. 0: there
+ * is no such tile. */
+int64_t group_product_row_tile(const ir_target_t *target, int64_t columns,
+                               int64_t depth, int64_t kept,
+                               int64_t *out_width);
+/* Most columns of it: totals of splits take registers too. */
+int64_t group_product_row_columns(int64_t depth);
 /* Of a group of products and what follows them: whether what follows is done
  * row by row, since it reads more than the element of its own tuple. */
 bool group_product_has_rows(td_arena_t *scratch, tir_node_t *const *nodes,

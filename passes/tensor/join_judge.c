@@ -355,6 +355,20 @@ static bool has_blocks(const group_t *g, uint32_t prefix, double columns) {
   return work < little || rows > (wanted - 1) * (double)g->target->mc;
 }
 
+/* The same on a device with warps: a block for each multiprocessor, or less
+ * for one to do than a launch takes. */
+static bool has_device(const group_t *g, uint32_t prefix, double columns,
+                       int64_t tile_rows) {
+  const tir_node_t *n = g->sides[0].node;
+  const ir_target_t *target = g->target;
+  double rows = tuples_of(n, 0, prefix);
+  double depth = tuples_of(n, tensor_parallel(n), n->index_count);
+  double flops = 2 * (double)tile_rows * columns * depth;
+  double rate = (double)target->flops / target->sms; /* of one, in 1 / ns */
+  return rows > ((double)target->sms - 1) * (double)tile_rows ||
+         flops < rate * target->launch;
+}
+
 /* Part of a row that a block keeps beside the sums. */
 static int64_t kept_bytes(const group_t *g, tir_node_t *n, uint32_t prefix) {
   int64_t bytes = n->kind == TIR_UPDATE ? 0 : scratch_of(n->outs[0], prefix);
@@ -364,6 +378,36 @@ static int64_t kept_bytes(const group_t *g, tir_node_t *n, uint32_t prefix) {
     if (__builtin_add_overflow(bytes, part, &bytes)) return INT64_MAX;
   }
   return bytes;
+}
+
+/* What warps finish of a tile of whole rows. */
+static remark_code_t judge_warp_rows(group_t *g, tir_node_t *n,
+                                     uint32_t prefix, double columns) {
+  const product_form_t *f = &g->sides[0];
+  int64_t kept = kept_bytes(g, n, prefix), width;
+  if (kept < INT64_MAX / 2) kept += GROUP_NODES * 16; /* where each begins */
+  if (f->node->body->type != TDSL_DTYPE_F32 || f->n.count != 1 ||
+      f->node->guard != NULL) {
+    return REMARK_CODE_FUSE_UNSPLITTABLE;
+  }
+  double terms = tuples_of(f->node, f->par, f->node->index_count);
+  int64_t depth = terms > 1e18 ? INT64_MAX : (int64_t)terms;
+  int64_t most = group_product_row_columns(depth);
+  if (columns > (double)most) {
+    int64_t need = columns > 1e18 ? INT64_MAX : (int64_t)columns;
+    return too_much(g, REMARK_CODE_FUSE_REGISTERS, "columns", need, most);
+  }
+  int64_t rows = group_product_row_tile(g->target, (int64_t)columns, depth,
+                                        kept, &width);
+  if (rows == 0) {
+    return too_much(g, REMARK_CODE_FUSE_SHARED_BYTES, "part_bytes", kept,
+                    (int64_t)g->target->shared_most);
+  }
+  if (tuples_of(n, prefix, n->index_count) > columns ||
+      !has_device(g, prefix, columns, rows)) {
+    return REMARK_CODE_FUSE_COSTS_MORE;
+  }
+  return REMARK_CODE_FUSE_DONE;
 }
 
 /* A map, a reduction of a row or an update that reads rows of the products, or
@@ -378,8 +422,9 @@ static remark_code_t judge_rows(group_t *g, tir_node_t *n, bool is_helper) {
   }
   if (group_is_contraction(n)) return REMARK_CODE_FUSE_COSTS_MORE;
   if (g->count >= GROUP_NODES) return too_many_nodes(g, GROUP_NODES);
-  /* a warp's tile has a part of a row */
-  if (g->target->warp != 0 || !has_tiles(g) || !row_prefix(g, &j.prefix) ||
+  /* tiles of sides beside each other have parts of rows */
+  bool is_apart = g->target->warp != 0 && g->side_count > 1;
+  if (is_apart || !has_tiles(g) || !row_prefix(g, &j.prefix) ||
       !has_prefix(g->sides[0].node, n, j.prefix)) {
     return REMARK_CODE_FUSE_UNSPLITTABLE;
   }
@@ -395,6 +440,7 @@ static remark_code_t judge_rows(group_t *g, tir_node_t *n, bool is_helper) {
   }
   const tir_node_t *first = g->sides[0].node;
   double depth = tuples_of(first, g->sides[0].par, first->index_count);
+  if (g->target->warp != 0) return judge_warp_rows(g, n, j.prefix, columns);
   if (tuples_of(n, j.prefix, n->index_count) > columns ||
       columns * depth * (double)size > GROUP_COLUMN_BYTES ||
       !has_blocks(g, j.prefix, columns)) {

@@ -79,6 +79,10 @@ typedef struct product {
    * row at work, and where it lies in the tiles */
   uint32_t prefix;
   kir_expr_t *row_subs[IX_MAX_RANK], *row;
+  /* rows that are finished side by side, each by a warp: 0, there are none;
+   * the one at work */
+  int64_t abreast_rows;
+  kir_expr_t *row_warp;
   /* over flat indices; see contraction_prepare */
   tir_expr_t *guard;
   tir_expr_t *tails[CONTRACTION_NODES];  /* bodies of the maps behind it */
@@ -221,6 +225,9 @@ void contraction_build_thin(product_t *p);
 
 /* contraction_simt.c: the form for blocks of warps. */
 void contraction_build_simt(product_t *p);
+/* contraction_simt_size.c: a tile has whole rows, and what is kept of those at
+ * work. */
+bool contraction_simt_has_rows(product_t *p);
 
 /* ---- contraction_split.c ---- */
 /* In place of contraction_prepare: sums go to parts. */

@@ -7,7 +7,8 @@
  * A block makes all columns of its rows. When their sums are complete, each
  * row of the tile is finished by the loops that a group of rows has
  * (lower_nest.c), with the tile in place of memory: the same statements in
- * the same order, so that no bit tells which it was. */
+ * the same order, so that no bit tells which it was.  On a GPU each warp of the
+ * block does so with rows of its own (contraction_simt_tail.c). */
 #include "passes/tile/contraction.h"
 
 #include "ir/expr.h"
@@ -60,7 +61,7 @@ void contraction_alloc_rows(product_t *p, kir_block_t *block) {
   tile_t *t = p->t;
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_value_t *v = t->nodes[k]->outs[0];
-    const ix_poly_t *dims[IX_MAX_RANK];
+    const ix_poly_t *dims[IX_MAX_RANK + 1];
     if (t->nodes[k]->kind == TIR_UPDATE || !is_read(p, v)) continue;
     if (p->side_of[k] >= 0 && is_in_tile(p, k)) {
       tile_set_home(t, v, p->sides[p->side_of[k]].tile, p->prefix);
@@ -68,11 +69,15 @@ void contraction_alloc_rows(product_t *p, kir_block_t *block) {
       continue;
     }
     if (v->rank == p->prefix) continue; /* a register of each row */
-    tile_stage_dims(t, v, p->prefix, dims);
+    uint32_t of_warp = p->abreast_rows > 0;
+    dims[0] = ix_const(t->module->pool, p->abreast_rows);
+    tile_stage_dims(t, v, p->prefix, dims + of_warp);
     tile_set_home(t, v,
-                  tile_alloc(t, block, v->name, v->dtype, KIR_LOCAL,
-                             v->rank - p->prefix, dims),
+                  tile_alloc(t, block, v->name, v->dtype,
+                             of_warp ? KIR_SHARED : KIR_LOCAL,
+                             v->rank - p->prefix + of_warp, dims),
                   p->prefix);
+    if (of_warp) tile_set_lead(t, v, &p->row_warp, NULL);
   }
 }
 
@@ -118,8 +123,10 @@ static void set_row(product_t *p, kir_block_t *block, kir_expr_t *i) {
 void contraction_finish_rows(product_t *p, kir_block_t *block) {
   tile_t *t = p->t;
   kir_expr_t *i;
-  block = tile_loop(t, block, KIR_LOOP_SERIAL, "i", tile_int(t, 0), p->mh, 1,
-                    &i);
+  bool of_warp = p->abreast_rows > 0;
+  block = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
+                    of_warp ? p->row_warp : tile_int(t, 0), p->mh,
+                    of_warp ? p->abreast_rows : 1, &i);
   set_row(p, block, i);
   for (uint32_t k = 0; k < t->node_count; k++) {
     const tir_value_t *v = t->nodes[k]->outs[0];

@@ -346,6 +346,10 @@ static void describe(simt_t *s) {
               p->key->u.value->name, (long long)p->range,
               (long long)s->turns);
   }
+  if (p->is_rows) {
+    tile_note(t, "a block has all columns of its rows; each warp finishes "
+                 "rows out of its tile");
+  }
   tile_note(t, "rows are fetched %s, columns %s", how(&s->a), how(&s->b[0]));
   contraction_split_describe(s);
 }
@@ -361,11 +365,13 @@ void contraction_build_simt(product_t *p) {
   contraction_simt_set_operands(&s);
   describe(&s);
   contraction_simt_alloc(&s, block);
+  if (p->is_rows) contraction_simt_alloc_rows(&s, block);
   contraction_simt_find_rows(&s, &s.a, block);
   contraction_split_depth(&s, block);
   settle(&s, block, CLEAR_ALL);
   main_loop(&s, block);
   settle(&s, block, LAST_SPLIT);
-  contraction_simt_each_unit(&s, block, 0, contraction_simt_finish, NULL);
+  if (p->is_rows) contraction_simt_finish_rows(&s, block);
+  else contraction_simt_each_unit(&s, block, 0, contraction_simt_finish, NULL);
   if (p->key != NULL) simple(&s, block, KIR_BARRIER, 0);
 }

@@ -241,5 +241,8 @@ void contraction_split_depth(simt_t *s, kir_block_t *block);
 /* From the sums of a unit to memory, by way of shared memory. */
 void contraction_simt_finish(simt_t *s, kir_block_t *block,
                              const unit_t *unit, void *unused);
+/* The same of rows that a tile has whole, each by a warp; their place. */
+void contraction_simt_alloc_rows(simt_t *s, kir_block_t *block);
+void contraction_simt_finish_rows(simt_t *s, kir_block_t *block);
 
 #endif

@@ -23,8 +23,16 @@ static const shape_t shapes[] = {
     {1, 4, 4, 8, 4, 4, 16},  /* 16 x 128: few rows */
     {1, 4, 1, 32, 4, 1, 32}, /* 4 x 128 */
     {1, 4, 1, 32, 1, 1, 32}, /* 1 x 128 */
+    /* all columns of some rows */
+    {2, 2, 8, 4, 4, 16, 16}, /* 64 x 128 */
+    {1, 4, 4, 8, 8, 8, 16},  /* 32 x 256 */
+    {1, 4, 4, 8, 8, 12, 16}, /* 32 x 384 */
+    {1, 4, 4, 8, 8, 16, 16}, /* 32 x 512 */
 };
-enum { LARGE, BROAD, MIDDLE, TALL, SMALL, FLAT, THIN, LINE }; /* ORDER shapes */
+enum {
+  LARGE, BROAD, MIDDLE, TALL, SMALL, FLAT, THIN, LINE,
+  ROW_128, ROW_256, ROW_384, ROW_512,
+}; /* ORDER shapes */
 
 /* ---- sizes --------------------------------------------------------------- */
 
@@ -125,6 +133,57 @@ static shape_t choose_shape(const simt_t *s) {
   shape_t shape = shapes[kind];
   if (is_wide) shape.depth = 16;
   return shape;
+}
+
+/* ---- whole rows ---------------------------------------------------------- */
+
+/* Bytes of what is kept of a row beside its sums; INT64_MAX: no number. */
+static int64_t kept_of_row(const product_t *p) {
+  const tile_t *t = p->t;
+  int64_t all = 0;
+  for (uint32_t k = 0; k < t->node_count; k++) {
+    const tir_value_t *v = t->nodes[k]->outs[0];
+    int64_t bytes = (int64_t)td_dtype_bytes(v->dtype), n;
+    if (t->nodes[k]->kind == TIR_UPDATE) continue;
+    for (uint32_t d = p->prefix; d < v->rank; d++) {
+      if (!ix_is_const(v->dims[d], &n) ||
+          __builtin_mul_overflow(bytes, n, &bytes)) {
+        return INT64_MAX;
+      }
+    }
+    if (__builtin_add_overflow(all, bytes + 15, &all)) return INT64_MAX;
+  }
+  return all;
+}
+
+static int64_t row_tile(const product_t *p, int64_t *out_width) {
+  int64_t n;
+  if (!ix_is_const(p->sides[0].n.extent, &n)) return 0;
+  return group_product_row_tile(p->t->target, n,
+                                contraction_upper(p->k.extent),
+                                kept_of_row(p), out_width);
+}
+
+bool contraction_simt_has_rows(product_t *p) {
+  int64_t width;
+  return p->side_count == 1 && p->key == NULL && !p->has_guard &&
+         p->type == TDSL_DTYPE_F32 && p->n.count == 1 &&
+         row_tile(p, &width) > 0;
+}
+
+static shape_t row_shape(const simt_t *s) {
+  static const int kinds[] = {TALL,    MIDDLE,  ROW_128,
+                              ROW_256, ROW_384, ROW_512};
+  int64_t width = 0, rows = row_tile(s->p, &width);
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    const shape_t *h = &shapes[kinds[i]];
+    if (h->warps_n * h->lanes_n * h->columns == width &&
+        h->warps_m * h->lanes_m * h->rows == rows) {
+      return *h;
+    }
+  }
+  TD_ICE(s->t->task, "no tile of %lld x %lld", (long long)rows,
+         (long long)width);
 }
 
 static void count_load(void *user, tir_expr_t *e) {
@@ -238,7 +297,7 @@ void contraction_simt_find_units(simt_t *s) {
 void contraction_simt_choose(simt_t *s) {
   product_t *p = s->p;
   contraction_simt_find_units(s);
-  s->shape = choose_shape(s);
+  s->shape = p->is_rows ? row_shape(s) : choose_shape(s);
   const shape_t *h = &s->shape;
   s->warps = h->warps_m * h->warps_n;
   s->v = 16 / (int64_t)td_dtype_bytes(p->type);
@@ -319,7 +378,9 @@ void contraction_simt_alloc(simt_t *s, kir_block_t *block) {
       shared = o->shared;
       alloc_operand(s, o, "column", block);
     }
-    s->tail[c] = tile_alloc(t, block, "sums", p->type, KIR_SHARED, 1, size);
+    if (!p->is_rows) {
+      s->tail[c] = tile_alloc(t, block, "sums", p->type, KIR_SHARED, 1, size);
+    }
     s->acc[c] = tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 4, dims);
     if (!s->has_splits) continue;
     s->total[c] =

@@ -238,3 +238,53 @@ void contraction_simt_finish(simt_t *s, kir_block_t *block,
     finish_rows(s, block, unit, ig, n);
   }
 }
+
+/* ---- whole rows ---------------------------------------------------------- */
+
+void contraction_simt_alloc_rows(simt_t *s, kir_block_t *block) {
+  product_t *p = s->p;
+  ix_pool_t *pool = s->t->module->pool;
+  const ix_poly_t *dims[2] = {ix_const(pool, p->mc),
+                              ix_const(pool, p->nc + s->v)};
+  p->sides[0].tile =
+      tile_alloc(s->t, block, "tile", p->type, KIR_SHARED, 2, dims);
+  p->abreast_rows = s->warps;
+  p->is_shallow = true;
+  p->ib = tile_int(s->t, 0);
+  contraction_alloc_rows(p, block);
+}
+
+/* All sums to where their rows are whole. */
+static void put_tile(simt_t *s, kir_block_t *block) {
+  const shape_t *h = &s->shape;
+  int64_t n = neighbours(s, &s->b[0]);
+  kir_expr_t *w, *i, *g, *l;
+  block = warp_loop(s, block, &w);
+  block = unroll(s, block, "i", h->rows, &i);
+  block = unroll(s, block, "g", h->columns / n, &g);
+  block = lanes(s, block, &l, NULL);
+  kir_expr_t *from[4] = {w, i, times(s, g, n), l};
+  kir_expr_t *to[2] = {
+      add(s, times(s, quotient(s, w, h->warps_n), h->lanes_m * h->rows),
+          row_of(s, quotient(s, l, h->lanes_n), i, neighbours(s, &s->a))),
+      add(s, times(s, rest(s, w, h->warps_n), h->lanes_n * h->columns),
+          add(s, times(s, g, h->lanes_n * n),
+              times(s, rest(s, l, h->lanes_n), n)))};
+  kir_expr_t *sums = kir_load(s->t->arena, s->acc[0], 4, from);
+  kir_buffer_t *tile = s->p->sides[0].tile;
+  if (n == 1) {
+    tile_store(s->t, block, tile, 2, to, sums);
+  } else {
+    tile_push(s->t, block, kir_copy_stmt(s->t->kernel, n, tile, 2, to, sums));
+  }
+}
+
+void contraction_simt_finish_rows(simt_t *s, kir_block_t *block) {
+  product_t *p = s->p;
+  put_tile(s, block);
+  simple(s, block, KIR_BARRIER, 0);
+  p->mh = contraction_name(
+      p, block, "mh", contraction_part(p, p->mb, p->m.extent, p->mc));
+  block = warp_loop(s, block, &p->row_warp);
+  contraction_finish_rows(p, block);
+}

@@ -122,7 +122,10 @@ void contraction_split_judge(simt_t *s) {
   int64_t chosen;
   s->has_splits = is_long && t->split == NULL;
   t->wants = NULL;
-  if (!s->has_splits || p->key != NULL || t->splits == PASS_SPLITS_OFF) return;
+  if (!s->has_splits || p->key != NULL || p->is_rows ||
+      t->splits == PASS_SPLITS_OFF) {
+    return;
+  }
   t->tiles = contraction_simt_tiles(s);
   const ix_poly_t *when = t->splits == PASS_SPLITS_ALL ? ix_const(pool, 1)
                           : t->tiles == NULL           ? NULL

@@ -373,8 +373,9 @@ bool tile_lower_contraction(tile_t *t) {
   p.is_direct = can_be_direct(&p);
   p.is_rows = group_product_has_rows(t->arena, t->nodes, t->node_count);
   /* joined for another target, or by a text */
-  if (p.is_rows && (is_simt || !contraction_has_rows(&p))) return false;
+  if (p.is_rows && !contraction_has_rows(&p)) return false;
   contraction_find_sides(&p);
+  if (p.is_rows && is_simt && !contraction_simt_has_rows(&p)) return false;
   bool is_part = t->split != NULL && !t->split->is_merge;
   if (is_part) contraction_split_prepare(&p);
   else if (!p.is_rows) contraction_prepare(&p);

@@ -1,11 +1,11 @@
 """What generated kernels do to memory, as the simulated GPU counts it: no two
 lanes of a phase meet in a bank of shared memory, in products of all layouts
-and in rows; rows are read once, masked ones and long ones too; an order of
-tiles that saves memory traffic changes no result; a convolution is a product
-whose operand exists nowhere; rows that choose their weights read each weight
-once; a gate reads its rows once and stores one tensor; keys of a sweep come
-along their rows. What is said of a kernel before it is compiled is what it
-turns out to take.
+and in rows; rows are read once, masked ones and long ones too; rows are
+finished by a product; an order of tiles that saves memory traffic changes no
+result; a convolution is a product whose operand exists nowhere; rows that
+choose their weights read each weight once; a gate reads its rows once and
+stores one tensor; keys of a sweep come along their rows. What is said of a
+kernel before it is compiled is what it turns out to take.
 
 An access of 4 bytes a lane takes one wavefront for 128 bytes, one of 16 bytes
 four; so wavefronts * 128 = bytes says that there was no conflict, where all
@@ -49,6 +49,16 @@ export fn halves(x: f32[R, N]) -> (y: f16[R, N]) {
   s[i] = sum[j] f32(h[i, j]) * f32(h[i, j])
   m[i] = max[j] abs(f32(h[i, j]) - s[i])
   y[i, j] = f32(h[i, j]) / m[i]
+}
+"""
+ENDS = """dyn R <= 20000
+dim N = %d, K = 24
+export fn f(x: f32[R, K], w: f32[N, K], r: f32[R, N]) -> (h: f32[R, N],
+                                                          y: f32[R, N]) {
+  h[i, j] = r[i, j] + sum[k] x[i, k] * w[j, k]
+  m[i] = (sum[j] h[i, j]) / f32(N)
+  v[i] = (sum[j] (h[i, j] - m[i]) * (h[i, j] - m[i])) / f32(N)
+  y[i, j] = (h[i, j] - m[i]) * rsqrt(v[i] + 1e-5)
 }
 """
 ROWS = """dyn M <= 1000
@@ -166,6 +176,37 @@ def long_rows(folder):
               c["global.bytes_read"] == 3 * n * 4 and
               c["global.bytes_written"] == 3 * n * size + numbers and
               got == again, (c, got == again))
+
+
+def row_ends(folder):
+    """A norm behind a product, where a tile has whole rows: what the norm
+    reads is nowhere in memory, and no bit tells."""
+    out = os.path.join(folder, "ends.json")
+    given = os.path.join(folder, "given.json")
+    for n, m, device in ((100, 70, "sim:a100"), (384, 45, "sim:h100"),
+                         (60, 65, "sim:t4")):
+        data = {}
+        for name, shape in (("x", (m, 24)), ("w", (n, 24)), ("r", (m, n))):
+            count = shape[0] * shape[1]
+            data[name] = {"dtype": "f32", "shape": list(shape), "data": [
+                i * 101 % 509 / 128 - 2 for i in range(count)]}
+        with open(given, "w") as f:
+            json.dump(data, f)
+        got = []
+        for more in ((), ("--disable-pass", "join-kernels")):
+            said = run(folder, ENDS % n, device, "--in", "@=" + given, "--out",
+                       out, "--counters", "--json", *more)
+            with open(out) as f:
+                got.append((json.loads(said)["launches"],
+                            json.load(f)["results"]))
+        launches = got[0][0]
+        c = launches[0]["counters"]
+        need = 4 * (m * n + 24 * (m + n)) # in sectors of 32 bytes
+        check("rows behind a product, %d x %d" % (m, n),
+              len(launches) == 1 and len(got[1][0]) > 3 and
+              c["global.bytes_written"] == 2 * 4 * m * n and
+              0 <= c["global.unique_read"] - need < 3 * 32 and
+              got[0][1] == got[1][1], (len(launches), c))
 
 
 def order(folder):
@@ -333,6 +374,7 @@ def main():
         products(folder)
         rows(folder)
         long_rows(folder)
+        row_ends(folder)
         order(folder)
         implicit(folder)
         grouped(folder)
