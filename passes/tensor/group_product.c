@@ -182,7 +182,7 @@ bool group_product_row_prefix(const product_form_t *f, uint32_t *prefix) {
 }
 
 int64_t group_product_row_columns(int64_t depth) {
-  return depth > GROUP_DEPTH ? 384 : 512;
+  return depth > GROUP_DEPTH ? 256 : 512;
 }
 
 /* Tiles of warps, as wide as a lane has registers for. Shared memory has two
