@@ -219,7 +219,7 @@ void sem_unknown_value(sem_ctx_t *c, const ast_expr_t *e) {
     td_diag_edit(d, e->loc, td_str_cstr(c->arena, n.best));
   }
   if (c->type_scope) {
-    td_diag_help(d, "declare it: `dim %s = N`, `dyn %s <= N`, or a generic "
+    td_diag_help(d, "declare it: `dim %s = 64`, `dyn %s <= 4096`, or a generic "
                  "of the function or struct", e->text, e->text);
   } else if (td_map_has(&c->module->fns, td_str(e->text)) ||
              sem_is_builtin(e->text)) {
