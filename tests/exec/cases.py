@@ -1,6 +1,7 @@
 """Programs of this folder with their inputs and the properties that must
 hold on every engine. Where a case gives no results, the oracle computes them
 when the test runs. Most are reports from users of other systems, recast."""
+import itertools
 import math
 import random
 import struct
@@ -157,6 +158,39 @@ def empty_sweeps():
     for fn in ("rows", "powers"):
         yield Case("empty_sweeps", fn, args)
         yield Case("empty_sweeps", fn, args, name="zero", check=zero)
+
+
+def likeliest(e, a, steps):
+    """(path, score) by trying every path; the scores are exact."""
+    best, path = None, None
+    for p in itertools.product(range(4), repeat=steps):
+        score = sum(e[4 * t + p[t]] for t in range(steps)) + sum(
+            a[4 * p[t - 1] + p[t]] for t in range(1, steps))
+        if best is None or score > best:
+            best, path = score, p
+    return list(path), best
+
+
+def edits(x, y):
+    """By the definition: the last elements are dropped, added or changed."""
+    if not x or not y:
+        return len(x) + len(y)
+    return min(edits(x[:-1], y) + 1, edits(x, y[:-1]) + 1,
+               edits(x[:-1], y[:-1]) + (x[-1] != y[-1]))
+
+
+def tables():
+    for steps in (1, 2, 5):
+        e, a = drawn(80, "f32", steps, 4), drawn(81, "f32", 4, 4)
+        path, best = likeliest(e["data"], a["data"], steps)
+        yield Case("tables", "viterbi", {"e": e, "a": a}, name=str(steps),
+                   results={"path": tensor("i32", [steps], path),
+                            "best": scalar("f32", best)})
+    for x, y in (([], []), ([1], []), ([], [2, 1]), ([3, 1, 2], [1, 2, 2, 3])):
+        yield Case("tables", "edits", {"x": tensor("i32", [len(x)], x),
+                                       "y": tensor("i32", [len(y)], y)},
+                   name="%d_%d" % (len(x), len(y)),
+                   results={"d": scalar("i32", edits(x, y))})
 
 
 def tails():
@@ -641,9 +675,9 @@ def columns():
 def cases():
     out = []
     for make in (masked_rows, masked_tiles, windows, heads, empty,
-                 empty_sweeps, tails,
-                 long_tails, gathers, entry_checks, narrow_sums, conversions,
-                 literals, many_arguments, equal_dims, names, in_place, loops,
+                 empty_sweeps, tables, tails, long_tails, gathers,
+                 entry_checks, narrow_sums, conversions, literals,
+                 many_arguments, equal_dims, names, in_place, loops,
                  columns, product_ends, update_ends, sides, grouped,
                  picked_keys, row_ends, lower_terms, rounded_weights,
                  few_values):
