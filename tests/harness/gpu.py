@@ -62,6 +62,12 @@ def like_a_gpu(source):
     return "cpu:x86-64-v3" if has_erf and has_avx512 else "cpu"
 
 
+# Under a sanitizer: the leak checker's tracer dies of NVRTC's threads now and
+# then; leaks of the simulator are seen by tests/simgpu.
+WITH_NVRTC = {
+    "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1"}
+
+
 def told(device, detail):
     """A failure's text, with what is needed to see it again."""
     if isinstance(device, Place) and detail:
@@ -82,10 +88,15 @@ def environment(env, device, folder, extra=None):
     extra.update(TDSL_SIM_REPORT=path, TDSL_CACHE="on",
                  TDSL_CACHE_DIR=os.path.join(env.build, "test-cache"))
     if env.slow():
-        # the leak checker's tracer dies of NVRTC's threads now and then;
-        # leaks of the simulator are seen by tests/simgpu
-        extra["ASAN_OPTIONS"] = "detect_leaks=0:allocator_may_return_null=1"
+        extra.update(WITH_NVRTC)
     return extra, path
+
+
+def of_script(env, path):
+    """Variables of a test script that may compile for a GPU, or None."""
+    with open(path, encoding="utf-8") as f:
+        names_gpu = re.search(r"\b(sim(:|\")|nvrtc|cuda)", f.read())
+    return WITH_NVRTC if names_gpu and env.slow() else None
 
 
 def rows(path, kind):

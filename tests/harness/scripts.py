@@ -63,7 +63,8 @@ def discover(env):
 def run_script(env, title, path, *arguments):
     shell = [sys.executable, "-B"] if path.endswith(".py") else ["sh"]
     code, out = env.start(shell + [path] + list(arguments),
-                          os.path.dirname(path), timeout=600)
+                          os.path.dirname(path), timeout=600,
+                          extra=gpu.of_script(env, path))
     if code == 77:
         return [(title, "skip", out.strip().split("\n")[-1])]
     results = []
