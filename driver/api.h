@@ -254,6 +254,8 @@ struct tdsl_buffer {
 bool drv_buffer_fetch(tdsl_buffer_t *buffer);
 /* The same; unwinds with the device's words. */
 void drv_buffer_bring(td_task_t *task, tdsl_buffer_t *buffer);
+/* The same for the library to write to before the next run; NULL: it failed. */
+void *drv_buffer_open(tdsl_buffer_t *buffer);
 /* data for somebody who may keep the pointer; NULL if the device failed. */
 void *drv_buffer_expose(tdsl_buffer_t *buffer);
 /* Ends the copy on a device. */

@@ -24,7 +24,7 @@ static void open_tuning(drv_backend_t *b) {
   bool has_text = d->tuning_text.data != NULL;
   bool is_none = has_text ? d->tuning_text.length == 0
                           : path == NULL || path[0] == '\0';
-  if (b->target->sm > 0 || is_none) return;
+  if (is_none) return;
   drv_tuning_t *t = TD_NEW(c->arena, drv_tuning_t);
   *t = (drv_tuning_t){.arena = c->arena, .task = c->task, .target = b->target};
   td_str_t text = d->tuning_text;

@@ -67,17 +67,16 @@ double drv_samples_at(const drv_samples_t *s, double fraction) {
   return s->seconds[(uint32_t)((double)(s->count - 1) * fraction + 0.5)];
 }
 
-bool drv_can_measure(td_task_t *task, const tdsl_run_t *run, bool to_tune) {
+bool drv_can_measure(td_task_t *task, const tdsl_run_t *run) {
   const drv_device_t *d = &run->exe->program->device;
   bool is_cpu = d->engine == DRV_PLAN && d->hal == DRV_HAL_CPU;
   bool is_cuda = d->engine == DRV_PLAN && d->hal == DRV_HAL_CUDA;
-  if (is_cpu || (is_cuda && !to_tune)) return true;
+  if (is_cpu || is_cuda) return true;
   bool is_sim = d->engine == DRV_PLAN && d->hal == DRV_HAL_SIM;
   td_diag_t *diag = td_diag(
       task, TD_B04, TD_NO_LOC, "%s",
-      is_sim    ? "the simulated GPU has no clock: nothing is measured on it"
-      : is_cuda ? "this version tunes for the CPU alone"
-                : "this device is for answers: nothing is measured on it");
+      is_sim ? "the simulated GPU has no clock: nothing is measured on it"
+             : "this device is for answers: nothing is measured on it");
   td_diag_help(diag, is_sim ? "--counters counts what kernels do; --device "
                               "cpu and a GPU have clocks"
                             : "--device cpu");
@@ -232,7 +231,7 @@ static void print_work(td_task_t *task, void *arg) {
 
 static void check_work(td_task_t *task, void *arg) {
   const bench_call_t *c = arg;
-  if (!drv_can_measure(task, c->run, false)) return;
+  if (!drv_can_measure(task, c->run)) return;
   if (c->repeat > MOST_REPEAT) {
     td_raise(task, TDSL_STATUS_INVALID_ARGUMENT, "at most %d runs",
              MOST_REPEAT);

@@ -37,6 +37,6 @@ void drv_samples_sort(tdsl_run_t *run, drv_samples_t *samples);
 double drv_samples_at(const drv_samples_t *s, double fraction);
 
 /* Whether the run's device has a clock; B04 otherwise. */
-bool drv_can_measure(td_task_t *task, const tdsl_run_t *run, bool to_tune);
+bool drv_can_measure(td_task_t *task, const tdsl_run_t *run);
 
 #endif

@@ -59,11 +59,16 @@ bool drv_buffer_fetch(tdsl_buffer_t *b) {
   return status == TDSL_STATUS_OK;
 }
 
-void *drv_buffer_expose(tdsl_buffer_t *b) {
+void *drv_buffer_open(tdsl_buffer_t *b) {
   if (!drv_buffer_fetch(b)) return NULL;
-  b->is_exposed = true;
-  b->device_is_current = false; /* it may be written now */
+  b->device_is_current = false;
   return b->data;
+}
+
+void *drv_buffer_expose(tdsl_buffer_t *b) {
+  void *data = drv_buffer_open(b);
+  if (data != NULL) b->is_exposed = true;
+  return data;
 }
 
 void drv_buffer_unplace(tdsl_buffer_t *b) {

@@ -1,11 +1,13 @@
-/* api_tune.c: a search for the sizes of tiles, kernel by kernel.
+/* api_tune.c: a search for the sizes of tiles, group by group: a group has
+ * one kernel, or on a GPU those that share its work out (contraction_split.c),
+ * whose times are added.
  *
  * 1. The entry is compiled once with a tuning text that has no rows: its
- *    kernels and their keys are known then, and its results are what every
+ *    groups and their keys are known then, and its results are what every
  *    other form has to give, bit for bit.
- * 2. A step changes one size of every kernel at a time (kernels do not
- *    meet), compiles, and runs the best form so far and the new one in turn.
- *    A kernel takes the new size if its fastest run is faster by MARGIN.
+ * 2. A step changes one size of every group at a time (groups do not meet),
+ *    compiles, and runs the best form so far and the new one in turn.  A
+ *    group takes the new size if its fastest run is faster by MARGIN.
  * 3. At the end the first and the best form run against each other once
  *    more; rows that gain less than MARGIN there are dropped.
  *
@@ -15,7 +17,7 @@
 
 #include "ir/target.h"
 
-enum { DEFAULT_REPEAT = 7, MOST_REPEAT = 1000, STEPS = 10 };
+enum { DEFAULT_REPEAT = 7, MOST_REPEAT = 1000 };
 static const double margin = 0.97;
 
 /* A form of the program, ready to run with the arguments of the host's run. */
@@ -35,12 +37,12 @@ typedef struct kept {
 typedef struct tune {
   tdsl_run_t *run; /* the host's */
   const ir_target_t *target;
-  uint32_t kernel_count, slot_count, repeat, tried, kept_count;
-  const cg_key_t *keys;   /* by kernel, of the first form */
-  pass_sizes_t *best;     /* by kernel */
+  uint32_t group_count, slot_count, repeat, tried, kept_count;
+  const cg_key_t *keys;   /* by group, of the first form */
+  pass_sizes_t *best;     /* by group */
   pass_sizes_t *next;
-  bool *changed;          /* by kernel: the step applies to it */
-  double *gain;           /* by kernel, of the last comparison */
+  bool *changed;          /* by group: the step applies to it */
+  double *gain;           /* by group, of the last comparison */
   form_t forms[3];        /* first, best, new */
   kept_t *before;         /* state, by slot */
   kept_t *wanted;         /* results and state of the first form */
@@ -48,6 +50,7 @@ typedef struct tune {
   td_arena_t *arena;
   td_task_t *task;
   const char *path;
+  bool is_ending;         /* nothing may be raised */
   tdsl_text_fn_t text;
   void *user;
 } tune_t;
@@ -88,17 +91,19 @@ static void set_arguments(tune_t *t, tdsl_run_t *run) {
   }
 }
 
-/* sizes NULL: the machine row's. */
+/* By group; NULL: no other sizes. */
 static void open_form(tune_t *t, int which, const pass_sizes_t *sizes) {
+  static const pass_sizes_t none = {0};
   tdsl_program_t *p = t->run->exe->program;
   form_t *f = &t->forms[which];
   drv_tuned_list_t rows = {0};
   tdsl_error_t *error = NULL;
   tdsl_compile_desc_t desc = p->desc;
-  for (uint32_t k = 0; sizes != NULL && k < t->kernel_count; k++) {
-    drv_tuned_t row = {.key = t->keys[k], .target = t->target->name,
-                       .sizes = sizes[k], .kernel = "k"};
-    if (sizes[k].mr > 0) td_vec_push(t->arena, &rows, row);
+  for (uint32_t g = 0; sizes != NULL && g < t->group_count; g++) {
+    drv_tuned_t row = {.key = t->keys[g], .target = t->target->name,
+                       .sizes = sizes[g], .kernel = "k"};
+    bool is_any = memcmp(&sizes[g], &none, sizeof none) != 0;
+    if (is_any) td_vec_push(t->arena, &rows, row);
   }
   td_buf_t text;
   td_buf_init(&text, t->task);
@@ -122,6 +127,17 @@ static void open_form(tune_t *t, int which, const pass_sizes_t *sizes) {
 
 /* ---- results ------------------------------------------------------------- */
 
+/* What the library may read and write of it now, wherever it was. NULL: the
+ * device failed and the search is at its end. */
+static char *contents(tune_t *t, tdsl_buffer_t *b) {
+  char *data = drv_buffer_open(b);
+  if (data == NULL && !t->is_ending) {
+    td_raise(t->task, TDSL_STATUS_INTERNAL,
+             "contents of a buffer cannot be read back");
+  }
+  return data;
+}
+
 static void copy_state(tune_t *t, bool back) {
   const plan_entry_t *e = &t->forms[FIRST].program->plans[0];
   for (uint32_t s = 0; s < t->slot_count; s++) {
@@ -131,13 +147,16 @@ static void copy_state(tune_t *t, bool back) {
                            ? t->run->exe->weights[s] : NULL;
     if (b == NULL || b->bytes == 0) continue;
     kept_t *k = &t->before[s];
-    if (k->data == NULL) {
-      k->bytes = b->bytes;
-      k->data = td_arena_alloc(t->arena, b->bytes);
-      memcpy(k->data, b->data, b->bytes);
-    } else if (back) {
-      memcpy(b->data, k->data, k->bytes);
+    if (k->data != NULL && !back) continue;
+    char *data = contents(t, b);
+    if (data == NULL) continue;
+    if (k->data != NULL) {
+      memcpy(data, k->data, k->bytes);
+      continue;
     }
+    k->bytes = b->bytes;
+    k->data = td_arena_alloc(t->arena, b->bytes);
+    memcpy(k->data, data, b->bytes);
   }
 }
 
@@ -154,15 +173,15 @@ static void check_results(tune_t *t, int which) {
   const plan_entry_t *e = &t->forms[which].program->plans[0];
   for (uint32_t s = 0; s < t->slot_count; s++) {
     if (e->slots[s].kind == PLAN_IN) continue;
-    const tdsl_buffer_t *b = tdsl_run_get_buffer(run, s);
+    tdsl_buffer_t *b = tdsl_run_get_buffer(run, s);
     kept_t *k = &t->wanted[s];
     if (b == NULL || b->bytes == 0) continue;
     if (which == FIRST) {
       k->bytes = b->bytes;
       k->data = td_arena_alloc(t->arena, b->bytes);
-      memcpy(k->data, b->data, b->bytes);
+      memcpy(k->data, contents(t, b), b->bytes);
     } else if (b->bytes != k->bytes ||
-               memcmp(b->data, k->data, k->bytes) != 0) {
+               memcmp(contents(t, b), k->data, k->bytes) != 0) {
       TD_ICE(t->task, "other tiles gave other bits in %s", e->slots[s].name);
     }
   }
@@ -170,83 +189,81 @@ static void check_results(tune_t *t, int which) {
 
 /* ---- one step ------------------------------------------------------------ */
 
-static uint32_t round_to(uint32_t value, uint32_t unit) {
-  uint32_t r = (value + unit / 2) / unit * unit;
-  return r < unit ? unit : r;
+/* Kernels of a group in a form: from, and the one behind the last. */
+typedef struct range {
+  uint32_t from, to;
+} range_t;
+
+static range_t kernels_of(const tune_t *t, int which, uint32_t g) {
+  const tdsl_program_t *p = t->forms[which].program;
+  bool is_last = g + 1 == t->group_count;
+  return (range_t){p->tuning->firsts.data[g],
+                   is_last ? p->plan->kernel_count
+                           : p->tuning->firsts.data[g + 1]};
 }
 
-/* Rows of the micro-kernel that fit beside `wide` registers of columns. */
-static uint32_t most_rows(const ir_target_t *target, uint32_t wide) {
-  return (target->registers - 1 - wide) / wide;
-}
-
-static void set_micro(const ir_target_t *target, uint32_t wide,
-                      pass_sizes_t *s) {
-  s->nr = wide * target->lanes;
-  s->mr = most_rows(target, wide);
-  s->mc = round_to(s->mc, s->mr);
-  s->nc = round_to(s->nc, s->nr);
-}
-
-/* Number `step` of the search, from the sizes so far; false: it is none. */
-static bool change(const ir_target_t *target, int step, pass_sizes_t *s) {
-  pass_sizes_t old = *s;
-  switch (step) {
-    case 0: case 1: case 2: case 3:
-      set_micro(target, (uint32_t)step + 1, s);
-      break;
-    case 4: s->kc = round_to(s->kc / 2, 16); break;
-    case 5: s->kc *= 2; break;
-    case 6: s->nc = round_to(s->nc / 2, s->nr); break;
-    case 7: s->nc = round_to(s->nc * 2, s->nr); break;
-    case 8: s->mc = round_to(s->mc / 2, s->mr); break;
-    default: s->mc = round_to(s->mc * 2, s->mr); break;
+static bool is_other(const tune_t *t, int a, int b, uint32_t g) {
+  range_t in_a = kernels_of(t, a, g), in_b = kernels_of(t, b, g);
+  bool is_same = in_a.to - in_a.from == in_b.to - in_b.from;
+  for (uint32_t k = 0; is_same && k < in_a.to - in_a.from; k++) {
+    is_same = strcmp(t->forms[a].program->plan->kernels[in_a.from + k].symbol,
+                     t->forms[b].program->plan->kernels[in_b.from + k]
+                         .symbol) == 0;
   }
-  return memcmp(&old, s, sizeof old) != 0 && drv_sizes_fit(target, s);
+  return !is_same;
 }
 
-static const char *symbol(const tune_t *t, int which, uint32_t k) {
-  return t->forms[which].program->plan->kernels[k].symbol;
-}
-
-/* Which kernels are another in the new form; false: none. */
+/* Which groups are others in the new form; false: none. */
 static bool find_changed(tune_t *t, int than) {
   bool any = false;
   TD_CHECK(t->task,
-           t->forms[NEW].program->plan->kernel_count == t->kernel_count,
-           "other sizes made other kernels");
-  for (uint32_t k = 0; k < t->kernel_count; k++) {
-    t->changed[k] = strcmp(symbol(t, than, k), symbol(t, NEW, k)) != 0;
-    any |= t->changed[k];
+           t->forms[NEW].program->tuning->keys.length == t->group_count,
+           "other sizes made other groups");
+  for (uint32_t g = 0; g < t->group_count; g++) {
+    t->changed[g] = is_other(t, than, NEW, g);
+    any |= t->changed[g];
   }
   return any;
 }
 
-/* `a` and `b` in turn; gain[k]: how many times as fast b is. */
+/* Seconds of a group in its fastest run. */
+static double least_of(const tune_t *t, int which, uint32_t g) {
+  const form_t *f = &t->forms[which];
+  range_t in = kernels_of(t, which, g);
+  double least = 0;
+  for (uint32_t i = 0; i < t->repeat; i++) {
+    double sum = 0;
+    for (uint32_t k = in.from; k < in.to; k++) {
+      sum += f->samples[k].seconds[i];
+    }
+    if (i == 0 || sum < least) least = sum;
+  }
+  return least;
+}
+
+/* `a` and `b` in turn; gain[g]: how many times as fast b is. */
 static void race(tune_t *t, int a, int b) {
   for (int side = 0; side < 2; side++) {
     form_t *f = &t->forms[side ? b : a];
-    for (uint32_t k = 0; k < t->kernel_count; k++) f->samples[k].count = 0;
+    uint32_t n = f->program->plan->kernel_count;
+    for (uint32_t k = 0; k < n; k++) f->samples[k].count = 0;
   }
   for (uint32_t i = 0; i < t->repeat; i++) {
     run_once(t, a);
     run_once(t, b);
   }
   check_results(t, b);
-  drv_samples_sort(t->forms[a].run, t->forms[a].samples);
-  drv_samples_sort(t->forms[b].run, t->forms[b].samples);
-  for (uint32_t k = 0; k < t->kernel_count; k++) {
-    double was = drv_samples_at(&t->forms[a].samples[k], 0);
-    double is = drv_samples_at(&t->forms[b].samples[k], 0);
-    t->gain[k] = is > 0 ? was / is : 1;
+  for (uint32_t g = 0; g < t->group_count; g++) {
+    double was = least_of(t, a, g), is = least_of(t, b, g);
+    t->gain[g] = is > 0 ? was / is : 1;
   }
 }
 
-static void try_step(tune_t *t, int step) {
+static void try_step(tune_t *t, uint32_t step) {
   bool any = false, better = false;
-  for (uint32_t k = 0; k < t->kernel_count; k++) {
-    t->next[k] = t->best[k];
-    if (!change(t->target, step, &t->next[k])) t->next[k] = t->best[k];
+  for (uint32_t g = 0; g < t->group_count; g++) {
+    t->next[g] = t->best[g];
+    if (!drv_tune_change(t->target, step, &t->next[g])) t->next[g] = t->best[g];
     else any = true;
   }
   if (!any) return;
@@ -254,9 +271,9 @@ static void try_step(tune_t *t, int step) {
   if (find_changed(t, BEST)) {
     t->tried++;
     race(t, BEST, NEW);
-    for (uint32_t k = 0; k < t->kernel_count; k++) {
-      if (!t->changed[k] || t->gain[k] * margin < 1) continue;
-      t->best[k] = t->next[k];
+    for (uint32_t g = 0; g < t->group_count; g++) {
+      if (!t->changed[g] || t->gain[g] * margin < 1) continue;
+      t->best[g] = t->next[g];
       better = true;
     }
   }
@@ -287,66 +304,59 @@ static void write_file(tune_t *t) {
   td_buf_free(&text);
 }
 
-static void put_sizes(td_buf_t *out, const pass_sizes_t *s) {
-  td_buf_printf(out, "%ux%u, blocks %u x %u x %u", s->mr, s->nr, s->mc, s->nc,
-                s->kc);
-}
-
-/* Rows that hold in the last comparison, a line for each kernel. */
+/* Rows that hold in the last comparison, a line for each group. */
 static void settle(tune_t *t, td_buf_t *out) {
-  const pass_sizes_t row = {t->target->mr, t->target->nr, t->target->mc,
-                            t->target->nc, t->target->kc};
+  const pass_sizes_t row = drv_tune_first(t->target);
   const plan_t *plan = t->forms[FIRST].program->plan;
-  for (uint32_t k = 0; k < t->kernel_count; k++) {
-    bool is_other = strcmp(symbol(t, FIRST, k), symbol(t, BEST, k)) != 0;
-    uint32_t gain = (uint32_t)(t->gain[k] * 1000 + 0.5);
-    td_buf_printf(out, "%s: ", plan->kernels[k].name);
-    if (!is_other || t->gain[k] * margin < 1) {
+  for (uint32_t g = 0; g < t->group_count; g++) {
+    const char *name = plan->kernels[kernels_of(t, FIRST, g).from].name;
+    uint32_t gain = (uint32_t)(t->gain[g] * 1000 + 0.5);
+    td_buf_printf(out, "%s: ", name);
+    if (!is_other(t, FIRST, BEST, g) || t->gain[g] * margin < 1) {
       td_buf_puts(out, "as it is\n");
       continue;
     }
-    put_sizes(out, &row);
+    drv_tune_print(out, t->target, &row);
     td_buf_puts(out, " -> ");
-    put_sizes(out, &t->best[k]);
+    drv_tune_print(out, t->target, &t->best[g]);
     td_buf_printf(out, ", x%u.%03u\n", gain / 1000, gain % 1000);
-    drv_tuned_t made = {.key = t->keys[k], .target = t->target->name,
-                        .sizes = t->best[k], .gain = gain,
-                        .kernel = plan->kernels[k].name};
+    drv_tuned_t made = {.key = t->keys[g], .target = t->target->name,
+                        .sizes = t->best[g], .gain = gain, .kernel = name};
     td_vec_push(t->arena, &t->rows, made);
     t->kept_count++;
   }
   td_buf_printf(out, "%u forms tried, %u kernels of %u faster; %s\n",
-                t->tried, t->kept_count, t->kernel_count, t->path);
+                t->tried, t->kept_count, t->group_count, t->path);
 }
 
 /* ---- the call ------------------------------------------------------------ */
 
 static void close_all(void *arg) {
   tune_t *t = arg;
+  t->is_ending = true;
   copy_state(t, true);
   for (int i = 0; i < 3; i++) close_form(t, i);
 }
 
 static void search(tune_t *t) {
-  const pass_sizes_t row = {t->target->mr, t->target->nr, t->target->mc,
-                            t->target->nc, t->target->kc};
   open_form(t, FIRST, NULL);
-  const tdsl_program_t *p = t->forms[FIRST].program;
-  const drv_tuning_t *made = p->tuning;
-  t->kernel_count = p->plan->kernel_count;
-  TD_CHECK(t->task, made != NULL && made->keys.length == t->kernel_count,
-           "keys of kernels are missing");
+  const drv_tuning_t *made = t->forms[FIRST].program->tuning;
+  TD_CHECK(t->task, made != NULL, "keys of kernels are missing");
+  t->group_count = (uint32_t)made->keys.length;
   t->keys = made->keys.data;
-  t->best = TD_NEW_ARRAY(t->arena, pass_sizes_t, t->kernel_count + 1);
-  t->next = TD_NEW_ARRAY(t->arena, pass_sizes_t, t->kernel_count + 1);
-  t->changed = TD_NEW_ARRAY(t->arena, bool, t->kernel_count + 1);
-  t->gain = TD_NEW_ARRAY(t->arena, double, t->kernel_count + 1);
-  for (uint32_t k = 0; k < t->kernel_count; k++) t->best[k] = row;
+  t->best = TD_NEW_ARRAY(t->arena, pass_sizes_t, t->group_count + 1);
+  t->next = TD_NEW_ARRAY(t->arena, pass_sizes_t, t->group_count + 1);
+  t->changed = TD_NEW_ARRAY(t->arena, bool, t->group_count + 1);
+  t->gain = TD_NEW_ARRAY(t->arena, double, t->group_count + 1);
+  for (uint32_t g = 0; g < t->group_count; g++) {
+    t->best[g] = drv_tune_first(t->target);
+  }
   copy_state(t, false);
   run_once(t, FIRST);
   check_results(t, FIRST);
   open_form(t, BEST, t->best);
-  for (int step = 0; step < STEPS; step++) try_step(t, step);
+  uint32_t steps = drv_tune_steps(t->target);
+  for (uint32_t step = 0; step < steps; step++) try_step(t, step);
   race(t, FIRST, BEST);
 }
 
@@ -361,7 +371,7 @@ typedef struct tune_call {
 static void tune_work(td_task_t *task, void *arg) {
   const tune_call_t *c = arg;
   const tdsl_program_t *p = c->run->exe->program;
-  if (!drv_can_measure(task, c->run, true)) return;
+  if (!drv_can_measure(task, c->run)) return;
   if (c->path.length == 0 || c->repeat > MOST_REPEAT) {
     td_raise(task, TDSL_STATUS_INVALID_ARGUMENT, "%s",
              c->path.length == 0 ? "no tuning file is named"

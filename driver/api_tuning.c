@@ -1,6 +1,7 @@
 /* api_tuning.c: see api_tuning.h.
  *
  *   tdsl tuning 1
+ *   sm_90a 07b3...a4 mc 32 nc 32 kc 0 stages 3 splits off gain 1204 k00_mm_c
  *   x86-64-v4 9f0c...e1 mr 9 nr 48 mc 162 nc 240 kc 256 gain 1083 k00_mm_c
  *   digest 5d1c...07
  *
@@ -16,8 +17,30 @@ static const char head[] = "tdsl tuning 1\n";
  * change there makes old rows miss. */
 static const char keyed_by[] = "tuning 1";
 
+/* By pass_sizes_t.splits. */
+static const char *const split_names[] = {"rule", "pays", "all", "off"};
+enum { SPLIT_NAMES = sizeof split_names / sizeof split_names[0] };
+
+const char *drv_splits_name(uint32_t splits) {
+  return split_names[splits < SPLIT_NAMES ? splits : 0];
+}
+
+/* Zeros leave the choice to the passes. */
+static bool fits_gpu(const pass_sizes_t *s) {
+  pass_sizes_t of = {0};
+  uint32_t i = 0;
+  while (s->mc + s->nc > 0 && (of.mc != s->mc || of.nc != s->nc)) {
+    if (!pass_product_tile(i++, &of)) return false;
+  }
+  return s->mr == 0 && s->nr == 0 && (s->kc == 0 || s->kc == 16 ||
+                                      s->kc == 32) &&
+         (s->stages == 0 || (s->stages >= 2 && s->stages <= 4)) &&
+         s->splits < SPLIT_NAMES;
+}
+
 bool drv_sizes_fit(const ir_target_t *t, const pass_sizes_t *s) {
-  if (t->lanes == 0 || t->sm > 0 || s->mr == 0 || s->nr == 0) return false;
+  if (t->sm > 0) return fits_gpu(s);
+  if (t->lanes == 0 || s->mr == 0 || s->nr == 0) return false;
   if (s->mr > 64 || s->nr > 64 * t->lanes || s->nr % t->lanes != 0) {
     return false;
   }
@@ -79,6 +102,26 @@ static bool number(td_str_t *line, const char *name, uint32_t *out) {
   return true;
 }
 
+static bool read_splits(td_str_t *line, uint32_t *out) {
+  if (!td_str_eqc(word(line), "splits")) return false;
+  td_str_t name = word(line);
+  for (*out = 0; *out < SPLIT_NAMES; ++*out) {
+    if (td_str_eqc(name, split_names[*out])) return true;
+  }
+  return false;
+}
+
+static bool read_sizes(td_str_t *line, bool is_gpu, pass_sizes_t *out) {
+  if (!is_gpu && (!number(line, "mr", &out->mr) ||
+                  !number(line, "nr", &out->nr))) {
+    return false;
+  }
+  return number(line, "mc", &out->mc) && number(line, "nc", &out->nc) &&
+         number(line, "kc", &out->kc) &&
+         (!is_gpu || (number(line, "stages", &out->stages) &&
+                      read_splits(line, &out->splits)));
+}
+
 static bool read_key(td_str_t w, cg_key_t *out) {
   uint64_t half[2] = {0};
   if (w.length != KEY_DIGITS) return false;
@@ -95,19 +138,16 @@ static bool read_key(td_str_t w, cg_key_t *out) {
 static bool read_row(reader_t *r, td_str_t line, drv_tuned_t *out) {
   *out = (drv_tuned_t){.target = td_str_cstr(r->arena, word(&line))};
   const ir_target_t *target = ir_target_find(td_str(out->target));
+  if (target == NULL) return refuse(r, "it has a machine that is not known");
   bool ok = read_key(word(&line), &out->key) &&
-            number(&line, "mr", &out->sizes.mr) &&
-            number(&line, "nr", &out->sizes.nr) &&
-            number(&line, "mc", &out->sizes.mc) &&
-            number(&line, "nc", &out->sizes.nc) &&
-            number(&line, "kc", &out->sizes.kc) &&
+            read_sizes(&line, target->sm > 0, &out->sizes) &&
             number(&line, "gain", &out->gain);
   td_str_t kernel = word(&line);
   out->kernel = td_str_cstr(r->arena, kernel);
   if (!ok || kernel.length == 0 || line.length > 0) {
     return refuse(r, "a row is malformed");
   }
-  if (target == NULL || !drv_sizes_fit(target, &out->sizes)) {
+  if (!drv_sizes_fit(target, &out->sizes)) {
     return refuse(r, "its sizes do not fit the machine");
   }
   return true;
@@ -192,10 +232,17 @@ void drv_tuning_print(td_buf_t *out, td_arena_t *arena,
     const drv_tuned_t *row = &sorted[i];
     char key[33];
     cg_key_text(row->key, key);
-    td_buf_printf(out, "%s %s mr %u nr %u mc %u nc %u kc %u gain %u %s\n",
-                  row->target, key, row->sizes.mr, row->sizes.nr,
-                  row->sizes.mc, row->sizes.nc, row->sizes.kc, row->gain,
-                  row->kernel);
+    const pass_sizes_t *s = &row->sizes;
+    const ir_target_t *target = ir_target_find(td_str(row->target));
+    td_buf_printf(out, "%s %s", row->target, key);
+    bool is_gpu = target != NULL && target->sm > 0;
+    if (!is_gpu) td_buf_printf(out, " mr %u nr %u", s->mr, s->nr);
+    td_buf_printf(out, " mc %u nc %u kc %u", s->mc, s->nc, s->kc);
+    if (is_gpu) {
+      td_buf_printf(out, " stages %u splits %s", s->stages,
+                    drv_splits_name(s->splits));
+    }
+    td_buf_printf(out, " gain %u %s\n", row->gain, row->kernel);
   }
   td_str_t text = td_str_n(out->data + start, out->length - start);
   td_str_t digest = digest_of(arena, text);
@@ -218,10 +265,11 @@ static cg_key_t key_of(const drv_tuning_t *t, const kir_kernel_t *kernel) {
 }
 
 void drv_tuning_sizes(void *user, const kir_kernel_t *kernel,
-                      pass_sizes_t *out) {
+                      uint32_t number_of, pass_sizes_t *out) {
   drv_tuning_t *t = user;
   cg_key_t key = key_of(t, kernel);
   td_vec_push(t->arena, &t->keys, key);
+  td_vec_push(t->arena, &t->firsts, number_of);
   for (size_t i = 0; i < t->rows.length; i++) {
     if (is_same(&t->rows.data[i], key, t->target->name)) {
       *out = t->rows.data[i].sizes;

@@ -29,11 +29,15 @@ typedef struct drv_tuning {
   td_task_t *task;
   const ir_target_t *target;
   drv_tuned_list_t rows;
-  TD_VEC(cg_key_t) keys; /* of the kernels, in their order */
+  /* of each group of kernels, in their order: the key, the first one */
+  TD_VEC(cg_key_t) keys;
+  TD_VEC(uint32_t) firsts;
 } drv_tuning_t;
 
-/* Registers, lanes and blocks allow it. */
+/* CPU: registers, lanes and blocks allow it. GPU: there is such a tile. */
 bool drv_sizes_fit(const ir_target_t *target, const pass_sizes_t *sizes);
+/* What pass_sizes_t.splits is called. */
+const char *drv_splits_name(uint32_t splits);
 
 /* Rows of a file's text. False after W07: nothing of it is used. `name` is
  * for messages. */
@@ -46,6 +50,17 @@ void drv_tuning_print(td_buf_t *out, td_arena_t *arena,
 
 /* A pass_sizes_fn; user is a drv_tuning_t. */
 void drv_tuning_sizes(void *user, const kir_kernel_t *kernel,
-                      pass_sizes_t *out);
+                      uint32_t number, pass_sizes_t *out);
+
+/* ---- api_tune_step.c: what a search tries -------------------------------- */
+
+uint32_t drv_tune_steps(const ir_target_t *target);
+/* Where it begins: the sizes of a compilation without a file. */
+pass_sizes_t drv_tune_first(const ir_target_t *target);
+/* Change number `step` of the sizes so far; false: it is none. */
+bool drv_tune_change(const ir_target_t *target, uint32_t step,
+                     pass_sizes_t *sizes);
+void drv_tune_print(td_buf_t *out, const ir_target_t *target,
+                    const pass_sizes_t *sizes);
 
 #endif

@@ -38,20 +38,29 @@ extern const pass_info_t pass_table[PASS_COUNT];
 typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text,
                              size_t length);
 
-/* Sizes that stand for those of the machine row in the kernel of one group.
- * They choose among forms that give the same bits; 0: the row's. */
-typedef struct pass_sizes {
-  uint32_t mr, nr, mc, nc, kc;
-} pass_sizes_t;
-/* kernel: the group's as the row makes it, complete. */
-typedef void (*pass_sizes_fn)(void *user, const kir_kernel_t *kernel,
-                              pass_sizes_t *out);
-
 /* Whether long sums of products are shared out to blocks of a GPU: what pays,
  * all that can be, none. No result depends on it. */
 typedef enum pass_splits {
   PASS_SPLITS_PAY, PASS_SPLITS_ALL, PASS_SPLITS_OFF,
 } pass_splits_t;
+
+/* Sizes that stand for those of the machine row, or that the tile passes
+ * choose, in the kernels of one group.  They choose among forms that give the
+ * same bits; 0: no other. */
+typedef struct pass_sizes {
+  uint32_t mr, nr;         /* CPU: of the micro-kernel */
+  uint32_t mc, nc, kc;     /* CPU: of blocks; GPU: the tile of a thread block,
+                              and the depth at a time */
+  uint32_t stages;         /* GPU: of the depth in shared memory */
+  uint32_t splits;         /* GPU: 1 more than a pass_splits_t */
+} pass_sizes_t;
+/* kernel: the group's as no sizes make it, complete; number: which of all
+ * kernels the group's first one will be. */
+typedef void (*pass_sizes_fn)(void *user, const kir_kernel_t *kernel,
+                              uint32_t number, pass_sizes_t *out);
+/* GPU: mc and nc of tiles that products may be asked to have, by number.
+ * False past the last. */
+bool pass_product_tile(uint32_t number, pass_sizes_t *out);
 
 typedef struct pass_options {
   const char *target;      /* machine row: "cpu:x86-64-v3", ... */
@@ -66,7 +75,7 @@ typedef struct pass_options {
   bool all_cascades;       /* one sweep even where it does not pay */
   bool lazy_gauges;        /* maxima that are gauges only move by leaps */
   pass_splits_t splits;
-  pass_sizes_fn sizes;     /* asked for each kernel; NULL: the row's sizes */
+  pass_sizes_fn sizes;     /* asked for each group; NULL: no other sizes */
   void *sizes_user;
 } pass_options_t;
 

@@ -230,8 +230,8 @@ TDSL_API tdsl_status_t tdsl_run_bench(tdsl_run_t *run, uint32_t repeat,
 /* Searches the sizes of tiles of each kernel among forms of equal bits, with
    the arguments of this run, and adds what is faster to the tuning file at
    `path`, which later compilations name (tdsl_compile_desc_t.tuning).
-   `repeat` runs for each form, 0: 7.  Prints a line a kernel.  The CPU alone;
-   state is left as it was. since 0.1 */
+   `repeat` runs for each form, 0: 7.  Prints a line a kernel.  State is left
+   as it was.  B04 on devices without a clock. since 0.1 */
 TDSL_API tdsl_status_t tdsl_run_tune(tdsl_run_t *run, tdsl_string_t path,
                                      uint32_t repeat, tdsl_text_fn_t text,
                                      void *user, tdsl_error_t **out_error);

@@ -11,6 +11,7 @@ enum {
   FEW_STAGES = 3,    /* cover the latency of memory; more if there is room */
   MOST_SUMS = 200,   /* registers of a lane for sums and what they are of */
   LARGE_SUMS = 128,  /* of a lane, of all sides of a unit */
+  WIDE_DEPTH = 16,   /* of f64 */
 };
 
 /* Ordered from large to small. */
@@ -92,6 +93,61 @@ static int64_t least_bytes(const simt_t *of, const shape_t *s) {
   return (stages > tail ? stages : tail) * bytes;
 }
 
+/* A lane evaluates an operand at as many places as its tile has. */
+static bool has_long_operand(const simt_t *s) {
+  const product_t *p = s->p;
+  size_t size = tir_expr_size(s->t->arena, p->a);
+  for (uint32_t k = 0; k < p->side_count; k++) {
+    size_t other = tir_expr_size(s->t->arena, p->sides[k].b);
+    if (other > size) size = other;
+  }
+  return size > LONG_OPERAND;
+}
+
+bool pass_product_tile(uint32_t number, pass_sizes_t *out) {
+  if (number >= sizeof shapes / sizeof shapes[0]) return false;
+  const shape_t *h = &shapes[number];
+  out->mc = (uint32_t)(h->warps_m * h->lanes_m * h->rows);
+  out->nc = (uint32_t)(h->warps_n * h->lanes_n * h->columns);
+  return true;
+}
+
+static void warn_of_sizes(const simt_t *s, const char *what) {
+  td_diag(s->t->task, TD_W07, s->t->kernel->loc,
+          "%s that the tuning file has for kernel %s does not fit it, and is "
+          "not used",
+          what, s->t->kernel->name);
+}
+
+/* What a tuning file asks for, in place of what was chosen. */
+static void take_asked(const simt_t *s, shape_t *shape) {
+  const pass_sizes_t *asked = &s->t->sizes;
+  int64_t bytes = (int64_t)td_dtype_bytes(s->p->type);
+  shape_t other = *shape;
+  pass_sizes_t of = {0};
+  if (asked->mc > 0) {
+    uint32_t i = 0;
+    while (pass_product_tile(i, &of) &&
+           (of.mc != asked->mc || of.nc != asked->nc)) {
+      i++;
+    }
+    TD_CHECK(s->t->task, i < sizeof shapes / sizeof shapes[0],
+             "no tile of %u x %u", asked->mc, asked->nc);
+    other = shapes[i];
+    if (bytes > 4) other.depth = WIDE_DEPTH;
+  }
+  if (asked->kc > 0) other.depth = asked->kc;
+  if (memcmp(&other, shape, sizeof other) == 0) return;
+  int64_t sums = other.rows * other.columns * s->members * bytes / 4;
+  if (has_long_operand(s) || sums > LARGE_SUMS ||
+      (bytes > 4 && other.depth > WIDE_DEPTH) ||
+      least_bytes(s, &other) > (int64_t)s->t->target->shared_most) {
+    warn_of_sizes(s, "the tile");
+    return;
+  }
+  *shape = other;
+}
+
 /* The largest tile that is filled and leaves enough blocks for the device. */
 static shape_t choose_shape(const simt_t *s) {
   const product_t *p = s->p;
@@ -119,19 +175,14 @@ static shape_t choose_shape(const simt_t *s) {
              blocks_of(s, &shapes[BROAD], m) >= target->sms) {
     kind = BROAD;
   }
-  /* a lane evaluates an operand at as many places as its tile has */
-  size_t size = tir_expr_size(s->t->arena, p->a);
-  for (uint32_t k = 0; k < p->side_count; k++) {
-    size_t other = tir_expr_size(s->t->arena, p->sides[k].b);
-    if (other > size) size = other;
-  }
   int64_t sums = shapes[kind].rows * shapes[kind].columns * s->members;
-  if (size > LONG_OPERAND || sums > LARGE_SUMS ||
+  if (has_long_operand(s) || sums > LARGE_SUMS ||
       least_bytes(s, &shapes[kind]) > (int64_t)target->shared_most) {
     kind = SMALL;
   }
   shape_t shape = shapes[kind];
-  if (is_wide) shape.depth = 16;
+  if (is_wide) shape.depth = WIDE_DEPTH;
+  take_asked(s, &shape);
   return shape;
 }
 
@@ -279,6 +330,13 @@ static void choose_stages(simt_t *s) {
     s->stages--;
   }
   if (stage_bytes(s, s->stages) > (int64_t)target->shared_most) s->stages = 2;
+  int64_t asked = s->t->sizes.stages;
+  if (asked == 0 || s->p->is_rows) return;
+  if (stage_bytes(s, asked) > (int64_t)target->shared_most) {
+    warn_of_sizes(s, "the number of stages");
+    return;
+  }
+  s->stages = asked;
 }
 
 void contraction_simt_find_units(simt_t *s) {

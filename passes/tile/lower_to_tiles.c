@@ -205,17 +205,26 @@ static void keep(build_t *b, tile_t *t) {
   td_vec_push(b->arena, &b->params, t->param_values.data);
 }
 
+/* What a group is lowered with: the machine row or a copy of it, and sizes
+ * that were asked for. */
+typedef struct sized {
+  const ir_target_t *target;
+  pass_sizes_t sizes;
+  pass_splits_t splits;
+} sized_t;
+
 static tile_t *lower_for(build_t *b, tir_node_t **nodes, uint32_t count,
-                         const ir_target_t *target,
-                         const tile_split_t *split, tile_split_t *wants) {
+                         const sized_t *with, const tile_split_t *split,
+                         tile_split_t *wants) {
   tile_t *t = TD_NEW(b->arena, tile_t);
   t->task = b->state->task;
   t->arena = b->arena;
   t->module = b->module;
   t->func = b->func;
-  t->target = target;
+  t->target = with->target;
+  t->sizes = with->sizes;
   t->plan_serial = b->state->options->plan_serial;
-  t->splits = b->state->options->splits;
+  t->splits = with->splits;
   t->split = split;
   t->wants = wants;
   t->nodes = nodes;
@@ -252,17 +261,22 @@ static tile_t *lower_for(build_t *b, tir_node_t **nodes, uint32_t count,
   return t;
 }
 
-/* The row, or a copy of it with other sizes for this group. */
-static const ir_target_t *tuned(build_t *b, tir_node_t **nodes,
-                                uint32_t count) {
+/* On CPUs sizes are quantities of the row; templates of GPUs ask for them. */
+static sized_t tuned(build_t *b, tir_node_t **nodes, uint32_t count) {
   const pass_options_t *o = b->state->options;
   struct pass_remarks *remarks = b->state->remarks;
-  pass_sizes_t sizes = {0};
-  if (o->sizes == NULL) return b->target;
+  sized_t with = {.target = b->target, .splits = o->splits};
+  if (o->sizes == NULL) return with;
   b->state->remarks = NULL; /* it is lowered once more */
-  tile_t *t = lower_for(b, nodes, count, b->target, NULL, NULL);
+  tile_t *t = lower_for(b, nodes, count, &with, NULL, NULL);
   b->state->remarks = remarks;
-  o->sizes(o->sizes_user, t->kernel, &sizes);
+  pass_sizes_t sizes = {0};
+  o->sizes(o->sizes_user, t->kernel, (uint32_t)b->kernels.length, &sizes);
+  if (b->target->warp > 0) {
+    with.sizes = sizes;
+    if (sizes.splits > 0) with.splits = (pass_splits_t)(sizes.splits - 1);
+    return with;
+  }
   ir_target_t *row = TD_NEW(b->arena, ir_target_t);
   *row = *b->target;
   if (sizes.mr > 0) row->mr = sizes.mr;
@@ -270,17 +284,18 @@ static const ir_target_t *tuned(build_t *b, tir_node_t **nodes,
   if (sizes.mc > 0) row->mc = sizes.mc;
   if (sizes.nc > 0) row->nc = sizes.nc;
   if (sizes.kc > 0) row->kc = sizes.kc;
-  return row;
+  with.target = row;
+  return with;
 }
 
 /* Halves of a sweep, where dims choose; NULL: there are none. */
 static tile_split_t *cut_sweep(build_t *b, tir_node_t **nodes,
-                               uint32_t count) {
+                               uint32_t count, pass_splits_t splits) {
   cascade_halves_t h;
   const pass_options_t *o = b->state->options;
   tir_module_t *module = (tir_module_t *)(uintptr_t)b->module;
   if (nodes[0]->cascade == 0 || b->target->warp == 0 || o->plan_serial ||
-      o->splits == PASS_SPLITS_OFF ||
+      splits == PASS_SPLITS_OFF ||
       !cascade_find_halves(b->state->task, module, b->target, nodes, count,
                            &h)) {
     return NULL;
@@ -318,23 +333,23 @@ static void number_values(const build_t *b, const tile_split_t *s) {
 
 /* One kernel, or the two halves, or all three and dims choose. */
 static void lower_group(build_t *b, tir_node_t **nodes, uint32_t count) {
-  const ir_target_t *row = tuned(b, nodes, count);
-  tile_t *t = lower_for(b, nodes, count, row, NULL,
-                        cut_sweep(b, nodes, count));
+  sized_t with = tuned(b, nodes, count);
+  tile_t *t = lower_for(b, nodes, count, &with, NULL,
+                        cut_sweep(b, nodes, count, with.splits));
   report_split(b, t);
   tile_split_t *split = t->wants;
   if (split == NULL || split->when != NULL) keep(b, t);
   if (split == NULL) return;
   number_values(b, split);
-  keep(b, lower_for(b, split->nodes, split->part_count, row, split, NULL));
+  keep(b, lower_for(b, split->nodes, split->part_count, &with, split, NULL));
   tile_split_t *merge = TD_NEW(b->arena, tile_split_t);
   *merge = *split;
   merge->is_merge = true;
   if (merge->merge_count == 0) {
-    keep(b, lower_for(b, nodes, count, row, merge, NULL));
+    keep(b, lower_for(b, nodes, count, &with, merge, NULL));
   } else {
-    keep(b, lower_for(b, merge->merge_nodes, merge->merge_count, row, merge,
-                      NULL));
+    keep(b, lower_for(b, merge->merge_nodes, merge->merge_count, &with,
+                      merge, NULL));
   }
 }
 

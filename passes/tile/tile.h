@@ -49,6 +49,7 @@ typedef struct tile {
   const ir_target_t *target;
   bool plan_serial;
   pass_splits_t splits;
+  pass_sizes_t sizes;        /* GPU: asked for; 0: as the template chooses */
   const tile_split_t *split; /* of which this kernel is one half; NULL: whole */
   tile_split_t *wants;       /* of a whole one: how it may be cut; or NULL */
   const ix_poly_t *tiles;    /* of a product whose depth is long, or NULL */

@@ -1,6 +1,7 @@
 """tdslc bench: every kernel that ran has its times and a bound; --tune leaves a
 file that later compiles use and that changes no bit; a file that is damaged is
-a warning; where there is no clock nothing is measured."""
+a warning; where there is no clock nothing is measured. A GPU is played by
+tests/runtime/standin, whose clock says which of the forms is fast."""
 import hashlib
 import json
 import os
@@ -18,6 +19,16 @@ export fn f(a: f32[M, K], b: f32[N, K], s: inout f32[N]) -> c: f32[M, N] {
 """
 DIMS = ["--in", "*=random:1", "--dim", "M=93", "--dim", "N=117", "--dim",
         "K=131"]
+# a depth of four splits, which two tiles of 64 x 64 may share out
+LONG = """dyn M <= 200
+export fn g(a: f32[M, 4096], b: f32[128, 4096]) -> c: f32[M, 128] {
+  c[m, n] = sum[k] a[m, k] * b[n, k]
+}
+"""
+BUILD = os.path.join(os.environ["TDSL_TEST_BUILD"], "tests")
+STAND = {"TDSL_LIBCUDA": os.path.join(BUILD, "stand_driver.so"),
+         "TDSL_LIBNVRTC": os.path.join(BUILD, "stand_nvrtc.so"),
+         "TDSL_CACHE": "off", "STAND_SM": "80"}
 failed = []
 
 
@@ -102,6 +113,85 @@ def tunes(folder):
            told)
 
 
+# --- a GPU -------------------------------------------------------------------
+
+def made(folder, program, dims, times, path, sm="80"):
+    """The search where launches of so many thread blocks take so long."""
+    return tdslc(folder, "bench", program, "--in", "*=random:1", *dims,
+                 "--device", "cuda", "--tune", "--tuning", path, "--repeat",
+                 "2", **dict(STAND, STAND_TIMES=times, STAND_SM=sm))
+
+
+def tile_of(folder, program, dims, *more):
+    code, out, err = tdslc(folder, "dump", "cuda", program, "--device",
+                           "cuda", *dims, *more)
+    return re.findall(r"a block makes (\d+ x \d+)", out), err
+
+
+def on_gpu(folder):
+    dims = ["--dim", "M=192", "--dim", "N=288", "--dim", "K=131"]
+    path = os.path.join(folder, "g.tuning")
+    # 192 x 288 has 15 tiles of 64 x 64, which is the choice without a file,
+    # 54 of 32 x 32 and 18 of 128 x 32; no other tiles are so many
+    code, out, err = made(folder, "f.tdsl", dims, "54=0.5", path)
+    expect("gpu_tile", code == 0 and "k00_f_c: by rule -> 32x32, x2.500\n"
+           in out and out.count("as it is") == 2, out + err)
+    with open(path) as f:
+        text = f.read()
+    expect("gpu_row", re.search(r"(?m)^sm_80 [0-9a-f]{32} mc 32 nc 32 kc 0 "
+                                r"stages 0 splits rule gain 2500 k00_f_c$",
+                                text) and text.count("sm_80") == 1, text)
+    was = tile_of(folder, "f.tdsl", dims)
+    now = tile_of(folder, "f.tdsl", dims, "--tuning", path)
+    expect("gpu_compile_takes_it", (was, now) ==
+           ((["64 x 64"], ""), (["32 x 32"], "")), (was, now))
+    # a row serves its machine, and a kernel of its content
+    other = dims[:5] + ["K=132"]
+    expect("gpu_other_kernel", tile_of(folder, "f.tdsl", other) ==
+           tile_of(folder, "f.tdsl", other, "--tuning", path))
+    # of two machines in one file each has its own
+    code, out, err = made(folder, "f.tdsl", dims, "18=0.5", path, sm="90")
+    with open(path) as f:
+        text = f.read()
+    expect("gpu_two_machines", code == 0 and re.search(
+        r"(?m)^sm_80 .* mc 32 nc 32 ", text) and re.search(
+        r"(?m)^sm_90a .* mc 128 nc 32 ", text) and
+        tile_of(folder, "f.tdsl", dims, "--tuning", path) == now, text)
+    # nothing is faster: the file has no row
+    code, out, err = made(folder, "f.tdsl", dims, "", path + "0")
+    with open(path + "0") as f:
+        expect("gpu_nothing_faster", code == 0 and "0 kernels of 3" in out
+               and len(f.read().split("\n")) == 3, out + err)
+    refused(folder, dims, path, was, text)
+
+
+def refused(folder, dims, path, was, text):
+    """Rows that were edited, or are for something else."""
+    for name, a, b, why in (
+            ("edited", "mc 32 nc 32", "mc 64 nc 32", "damaged, or was edited"),
+            ("foreign", "sm_80 ", "sm_33 ", "damaged, or was edited")):
+        with open(path + "1", "w") as f:
+            f.write(text.replace(a, b, 1))
+        tile, told = tile_of(folder, "f.tdsl", dims, "--tuning", path + "1")
+        expect("gpu_" + name, a in text and tile == was[0] and re.search(
+            r"warning\[W07\]: \S+ is not used: it is " + why, told), told)
+
+
+def splits(folder):
+    dims = ["--dim", "M=100"]
+    path = os.path.join(folder, "l.tuning")
+    dump = ["dump", "cuda", "l.tdsl", "--device", "cuda"] + dims
+    plain = tdslc(folder, *dump)[1]
+    # 4 tiles of 64 x 64 of 4 splits each, and a merge: two launches. One
+    # launch of those 4 tiles takes half of their time.
+    code, out, err = made(folder, "l.tdsl", dims, "", path)
+    expect("gpu_splits_off", code == 0 and re.search(
+        r"k00_g_c\S*: by rule -> splits off, x2\.000", out), out + err)
+    tuned = tdslc(folder, *dump, "--tuning", path)[1]
+    expect("gpu_one_kernel", (plain.count("__global__"),
+                              tuned.count("__global__")) == (2, 1), tuned)
+
+
 def simulated(folder):
     version = tdslc(folder, "version")[1]
     if re.search(r"nvrtc +not found", version):
@@ -113,6 +203,23 @@ def simulated(folder):
                "the simulated GPU has no clock" in err and
                not os.path.exists(os.path.join(folder, "s.tuning")),
                out + err)
+    # a file that was made on a GPU: other kernels, equal bits
+    on_sim = ["run", "l.tdsl", "--in", "*=random:1", "--dim", "M=37",
+              "--device", "sim:a100", "--counters", "--json"]
+    path = os.path.join(folder, "m.tuning")
+    # 37 x 128 has 8 tiles of 32 x 32
+    code, out, err = made(folder, "l.tdsl", ["--dim", "M=37"], "8=0.5", path)
+    expect("gpu_two_changes", ": by rule -> 32x32, splits off, x3.500" in out,
+           out + err)
+    texts, seen = [], []
+    for more in ([], ["--tuning", path]):
+        got = tdslc(folder, *on_sim, "--out", "o.json", *more)
+        with open(os.path.join(folder, "o.json"), "rb") as f:
+            texts.append(f.read())
+        seen.append(got)
+    expect("sim_equal_bits", texts[0] == texts[1] and
+           seen[0][:1] == seen[1][:1] == (0,) and
+           seen[0][1] != seen[1][1], (out, err, seen))
 
 
 def main():
@@ -124,6 +231,10 @@ def main():
             f.write(PROGRAM)
         measures(folder)
         tunes(folder)
+        with open(os.path.join(folder, "l.tdsl"), "w") as f:
+            f.write(LONG)
+        on_gpu(folder)
+        splits(folder)
         simulated(folder)
     sys.exit(1 if failed else 0)
 

@@ -301,7 +301,7 @@ def steps(folder):
         got, kept = calls(size=64, STAND_FAIL=call + "=2")
         expect("no_stage_" + call, got[0] == 0 and
                count(kept, "cuMemcpyHtoDAsync_v2") == 1, (got, kept))
-    # every interval of the stand-in's clock lasts 1.25 ms
+    # every launch takes 1.25 ms of the stand-in's clock
     got, kept = calls("--repeat", "4", "--profile")
     expect("device_clock", got[0] == 0 and
            count(kept, "cuLaunchKernel") == 4 and

@@ -3,6 +3,7 @@
 
 #include "driver/api_tuning.h"
 #include "runtime/base/num.h"
+#include "runtime/cuda/cuda_nvrtc.h"
 #include "tests/unit/unit.h"
 
 /* ---- files --------------------------------------------------------------- */
@@ -10,7 +11,7 @@
 static drv_tuned_t row_of(uint64_t key, uint32_t mr, uint32_t nr,
                           const char *target) {
   return (drv_tuned_t){.key = {key, ~key}, .target = target,
-                       .sizes = {mr, nr, mr * 10, nr * 4, 128},
+                       .sizes = {mr, nr, mr * 10, nr * 4, 128, 0, 0},
                        .gain = 1100, .kernel = "k00_f_y"};
 }
 
@@ -85,10 +86,10 @@ TASK_TEST(every_defect_is_found) {
 TASK_TEST(sizes_have_to_fit) {
   UNUSED_ARG;
   static const pass_sizes_t bad[] = {
-      {0, 32, 140, 128, 128},  {15, 32, 150, 128, 128}, /* registers */
-      {14, 33, 140, 132, 128}, {14, 32, 13, 128, 128},
-      {14, 32, 140, 100, 128}, {14, 32, 140, 128, 100},
-      {14, 32, 140, 128, 0},   {14, 32, 140, 1u << 21, 128},
+      {0, 32, 140, 128, 128, 0, 0},  {15, 32, 150, 128, 128, 0, 0},
+      {14, 33, 140, 132, 128, 0, 0}, {14, 32, 13, 128, 128, 0, 0},
+      {14, 32, 140, 100, 128, 0, 0}, {14, 32, 140, 128, 100, 0, 0},
+      {14, 32, 140, 128, 0, 0, 0},   {14, 32, 140, 1u << 21, 128, 0, 0},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     drv_tuned_list_t rows = {0};
@@ -105,9 +106,43 @@ TASK_TEST(sizes_have_to_fit) {
   assert_true(is_refused(task, text_of(task, &rows)));
 }
 
-#if TDSL_WITH_LLVM
+static bool gpu_reads(td_task_t *task, pass_sizes_t sizes,
+                      drv_tuned_list_t *out) {
+  drv_tuned_list_t rows = {0};
+  drv_tuned_t row = row_of(1, 0, 0, "sm_80");
+  row.sizes = sizes;
+  td_vec_push(&task->arena, &rows, row);
+  td_str_t text = text_of(task, &rows);
+  return drv_tuning_read(task, &task->arena, "t", text, out);
+}
+
+/* Tiles that there are, and nothing beside them. */
+TASK_TEST(rows_of_gpus) {
+  UNUSED_ARG;
+  static const pass_sizes_t bad[] = {
+      {.mc = 128, .nc = 96}, {.mc = 128}, {.nc = 64},
+      {.kc = 8}, {.kc = 64}, {.stages = 1}, {.stages = 5},
+      {.mc = 64, .nc = 64, .kc = 48},
+  };
+  drv_tuned_list_t read;
+  pass_sizes_t s = {0};
+  uint32_t tiles = 0;
+  for (; pass_product_tile(tiles, &s); tiles++) {
+    s.kc = tiles % 3 * 16;
+    s.stages = tiles % 4 == 0 ? 0 : 1 + tiles % 4;
+    s.splits = tiles % 4;
+    assert_true(gpu_reads(task, s, &read));
+    assert_memory_equal(&read.data[0].sizes, &s, sizeof s);
+  }
+  assert_true(tiles >= 8);
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    assert_false(gpu_reads(task, bad[i], &read));
+  }
+}
 
 /* ---- bits ---------------------------------------------------------------- */
+
+#if TDSL_WITH_LLVM
 
 /* Products in the forms that the tile passes know: rows of few and of many,
  * both operands turned, a tail behind, batches, a cascade, weights that are
@@ -147,6 +182,8 @@ enum {
   ENTRIES = 5
 };
 
+#endif
+
 static void must(tdsl_status_t status, tdsl_error_t *error) {
   if (status != TDSL_STATUS_OK) {
     tdsl_string_t s = tdsl_error_get_message(error);
@@ -155,13 +192,13 @@ static void must(tdsl_status_t status, tdsl_error_t *error) {
   assert_int_equal(status, TDSL_STATUS_OK);
 }
 
-static tdsl_program_t *compile(tdsl_context_t *context, const char *device,
-                               td_str_t tuning) {
+static tdsl_program_t *compile(tdsl_context_t *context, const char *text,
+                               const char *device, td_str_t tuning) {
   tdsl_compile_desc_t desc = TDSL_COMPILE_DESC_INIT;
   tdsl_program_t *p = NULL;
   tdsl_error_t *error = NULL;
   desc.file = td_str("t.tdsl");
-  desc.text = td_str(programs);
+  desc.text = td_str(text);
   desc.device = td_str(device);
   desc.tuning_text = tuning;
   must(tdsl_program_compile(context, &desc, &p, &error), error);
@@ -219,14 +256,17 @@ static td_str_t results_of(td_task_t *task, tdsl_context_t *context,
   return td_str_n(td_buf_finish(&out, &task->arena), length);
 }
 
+#if TDSL_WITH_LLVM
+
 /* Micro-kernels of every width, deep and shallow, small and large blocks. */
 static uint32_t forms_of(const ir_target_t *t, pass_sizes_t out[MOST_FORMS]) {
   uint32_t n = 0;
   for (uint32_t wide = 1; wide <= 4; wide++) {
     uint32_t nr = wide * t->lanes, mr = (t->registers - 1 - wide) / wide;
-    if (wide != 2) out[n++] = (pass_sizes_t){mr, nr, mr * 5, nr * 3, 112};
-    else out[n++] = (pass_sizes_t){mr, nr, mr, nr, 16};
-    if (wide == 3) out[n++] = (pass_sizes_t){1, nr, mr * 40, nr * 40, 1024};
+    if (wide != 2) out[n++] = (pass_sizes_t){mr, nr, mr * 5, nr * 3, 112, 0, 0};
+    else out[n++] = (pass_sizes_t){mr, nr, mr, nr, 16, 0, 0};
+    if (wide != 3) continue;
+    out[n++] = (pass_sizes_t){1, nr, mr * 40, nr * 40, 1024, 0, 0};
   }
   return n;
 }
@@ -240,11 +280,12 @@ TASK_TEST(no_bit_depends_on_sizes) {
   td_str_t wanted[ENTRIES][SHAPES];
   must(tdsl_context_create(NULL, &context, &error), error);
   drv_tuned_list_t none = {0};
-  tdsl_program_t *plain = compile(context, "cpu", text_of(task, &none));
+  tdsl_program_t *plain =
+      compile(context, programs, "cpu", text_of(task, &none));
   const drv_tuning_t *made = plain->tuning;
   assert_non_null(made);
   assert_int_equal(made->keys.length, plain->plan->kernel_count);
-  tdsl_program_t *untuned = compile(context, "cpu", td_str_n("", 0));
+  tdsl_program_t *untuned = compile(context, programs, "cpu", td_str_n("", 0));
   assert_null(untuned->tuning);
   bool has_panels = false;
   for (uint32_t k = 0; k < plain->plan->kernel_count; k++) {
@@ -269,7 +310,7 @@ TASK_TEST(no_bit_depends_on_sizes) {
                          .sizes = forms[f], .kernel = "k"};
       td_vec_push(&task->arena, &rows, row);
     }
-    tdsl_program_t *p = compile(context, "cpu", text_of(task, &rows));
+    tdsl_program_t *p = compile(context, programs, "cpu", text_of(task, &rows));
     for (uint32_t k = 0; k < p->plan->kernel_count; k++) {
       others += strcmp(p->plan->kernels[k].symbol,
                        untuned->plan->kernels[k].symbol) != 0;
@@ -296,14 +337,161 @@ TASK_TEST(no_bit_depends_on_sizes) {
 
 #endif
 
+/* Products that come by themselves along the depth and across it, of dims
+ * that are no multiple of anything, two at a time, in f64. */
+static const char gpu_programs[] =
+    "dyn M <= 200, N <= 200, K <= 2200\n"
+    "export fn along(a: f32[M, 2112], b: f32[N, 2112], r: f32[N])\n"
+    "    -> c: f32[M, N] {\n"
+    "  c[m, n] = max(sum[k] a[m, k] * b[n, k] + r[n], 0)\n"
+    "}\n"
+    "export fn across(a: f32[K, 72], b: f32[K, 136]) -> c: f32[72, 136] {\n"
+    "  c[m, n] = sum[k] a[k, m] * b[k, n]\n"
+    "}\n"
+    "export fn gate(a: f32[M, K], b: f32[N, K], w: f32[N, K])\n"
+    "    -> c: f32[M, N] {\n"
+    "  g[m, n] = sum[k] a[m, k] * b[n, k]\n"
+    "  h[m, n] = sum[k] a[m, k] * w[n, k]\n"
+    "  c[m, n] = g[m, n] / (1 + exp(-g[m, n])) * h[m, n]\n"
+    "}\n"
+    "export fn wide(a: f64[M, K], b: f64[K, N]) -> c: f64[M, N] {\n"
+    "  c[m, n] = sum[k] a[m, k] * b[k, n]\n"
+    "}\n";
+static const int64_t gpu_shapes[][3] = {{37, 70, 1041}, {0, 5, 3}};
+enum {
+  GPU_SHAPES = sizeof gpu_shapes / sizeof gpu_shapes[0],
+  GPU_ENTRIES = 4,
+  GPU_FORM = 4, /* the one that is tried unless TDSL_TEST_FULL is set */
+};
+
+/* Sizes number `f` of a GPU: tiles, with other things beside them in turn. */
+static bool gpu_form(uint32_t f, pass_sizes_t *out) {
+  *out = (pass_sizes_t){.stages = 2 + f % 3, .splits = 1 + f % 3,
+                        .kc = f % 2 == 0 ? 32 : 0};
+  return pass_product_tile(f, out);
+}
+
+typedef struct said {
+  uint32_t warnings, others;
+} said_t;
+
+static void count_said(const tdsl_diagnostic_t *d, void *user) {
+  said_t *said = user;
+  bool is_it = td_str_eqc(d->id, "W07") &&
+               td_str_starts(d->text, "the tile that the tuning file has");
+  if (is_it) said->warnings++;
+  else said->others++;
+}
+
+static void drop_text(tdsl_string_t text, void *user) {
+  (void)text;
+  (void)user;
+}
+
+/* 128 x 128 sums are too many for two products, and for f64. */
+static void misfits_are_said(td_task_t *task, tdsl_context_t *context,
+                             const drv_tuning_t *made) {
+  said_t said = {0, 0};
+  drv_tuned_list_t rows = {0};
+  tdsl_error_t *error = NULL;
+  tdsl_compile_desc_t desc = TDSL_COMPILE_DESC_INIT;
+  for (size_t k = 0; k < made->keys.length; k++) {
+    drv_tuned_t row = {.key = made->keys.data[k], .kernel = "k",
+                       .target = made->target->name,
+                       .sizes = {.mc = 128, .nc = 128}};
+    td_vec_push(&task->arena, &rows, row);
+  }
+  desc.file = td_str("t.tdsl");
+  desc.text = td_str(gpu_programs);
+  desc.device = td_str("sim");
+  desc.tuning_text = text_of(task, &rows);
+  desc.diagnostic = count_said;
+  desc.diagnostic_user = &said;
+  must(tdsl_program_dump(context, &desc, td_str("plan"), td_str(""),
+                         drop_text, NULL, &error), error);
+  assert_int_equal(said.others, 0);
+  assert_in_range(said.warnings, 2, 2 * 3); /* of the halves of each, too */
+}
+
+TASK_TEST(no_bit_depends_on_tiles) {
+  UNUSED_ARG;
+  tdsl_context_t *context;
+  tdsl_error_t *error;
+  rcuda_nvrtc_t nvrtc;
+  if (!rcuda_nvrtc_open(task, &task->arena, &nvrtc)) skip();
+  rcuda_nvrtc_close(&nvrtc);
+  bool is_full = getenv("TDSL_TEST_FULL") != NULL;
+  td_str_t wanted[GPU_ENTRIES][GPU_SHAPES];
+  must(tdsl_context_create(NULL, &context, &error), error);
+  drv_tuned_list_t none = {0};
+  tdsl_program_t *plain =
+      compile(context, gpu_programs, "sim", text_of(task, &none));
+  tdsl_program_t *untuned =
+      compile(context, gpu_programs, "sim", td_str_n("", 0));
+  const drv_tuning_t *made = plain->tuning;
+  assert_true(made->keys.length >= GPU_ENTRIES);
+  assert_true(made->keys.length < plain->plan->kernel_count);
+  assert_int_equal(plain->plan->kernel_count, untuned->plan->kernel_count);
+  for (uint32_t k = 0; k < plain->plan->kernel_count; k++) {
+    assert_string_equal(plain->plan->kernels[k].symbol,
+                        untuned->plan->kernels[k].symbol);
+  }
+  for (uint32_t e = 0; e < GPU_ENTRIES; e++) {
+    for (int s = 0; s < GPU_SHAPES; s++) {
+      wanted[e][s] = results_of(task, context, untuned, e, gpu_shapes[s]);
+    }
+  }
+  pass_sizes_t sizes;
+  uint32_t f = 0, done = 0;
+  for (; gpu_form(f, &sizes); f++) {
+    if (!is_full && f != GPU_FORM) continue;
+    drv_tuned_list_t rows = {0};
+    for (size_t k = 0; k < made->keys.length; k++) {
+      drv_tuned_t row = {.key = made->keys.data[k],
+                         .target = plain->plan->target, .sizes = sizes,
+                         .kernel = "k"};
+      td_vec_push(&task->arena, &rows, row);
+    }
+    tdsl_program_t *p =
+        compile(context, gpu_programs, "sim", text_of(task, &rows));
+    uint32_t others = 0;
+    for (uint32_t k = 0; k < p->plan->kernel_count; k++) {
+      others += k >= untuned->plan->kernel_count ||
+                strcmp(p->plan->kernels[k].symbol,
+                       untuned->plan->kernels[k].symbol) != 0;
+    }
+    assert_true(others >= 4);
+    for (uint32_t e = 0; e < GPU_ENTRIES; e++) {
+      for (int s = 0; s < GPU_SHAPES; s++) {
+        td_str_t got = results_of(task, context, p, e, gpu_shapes[s]);
+        if (got.length != wanted[e][s].length ||
+            memcmp(got.data, wanted[e][s].data, got.length) != 0) {
+          fail_msg("entry %u, shape %d: %ux%u, depth %u, %u stages, splits %s",
+                   e, s, sizes.mc, sizes.nc, sizes.kc, sizes.stages,
+                   drv_splits_name(sizes.splits));
+        }
+      }
+    }
+    tdsl_program_release(p);
+    done++;
+  }
+  assert_true(is_full ? done > GPU_FORM : done == 1);
+  misfits_are_said(task, context, made);
+  tdsl_program_release(plain);
+  tdsl_program_release(untuned);
+  tdsl_context_destroy(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows_of_gpus),
       cmocka_unit_test(round_trip),
       cmocka_unit_test(every_defect_is_found),
       cmocka_unit_test(sizes_have_to_fit),
 #if TDSL_WITH_LLVM
       cmocka_unit_test(no_bit_depends_on_sizes),
 #endif
+      cmocka_unit_test(no_bit_depends_on_tiles),
   };
   return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);
 }
