@@ -443,6 +443,25 @@ static bool is_free(cascade_region_t *r, const cascade_component_t *c,
   return form != NULL;
 }
 
+/* What a node behind the sweep gives to those outside, in terms of the sweep's
+ * components; NULL: nothing. `copied`: it is a component as it is. */
+static tir_expr_t *leaving(cascade_region_t *r, const tir_node_t *n,
+                           bool *copied) {
+  *copied = false;
+  if (td_map_get_u64(&r->dependents, key_of(n)) == NULL) return NULL;
+  if (n->kind != TIR_MAP || n->out_count != 1) return NULL;
+  if (!leaves(r, n->outs[0])) return NULL;
+  tir_expr_t *body = n->reduce == TIR_REDUCE_NONE ? n->body : NULL;
+  for (uint32_t k = 0; k < r->member_count; k++) {
+    const cascade_member_t *m = &r->members[k];
+    if (m->node != n) continue;
+    *copied |= m->copied != NULL;
+    if (m->result == NULL) continue;
+    body = cascade_to_expr(&r->norm, m->result, n->body->type);
+  }
+  return body;
+}
+
 bool cascade_is_only_gauge(cascade_region_t *r, const cascade_component_t *c) {
   const cascade_gauge_t *g = NULL;
   if (c->reduce != TIR_REDUCE_MAX || !c->is_gauge || c->extra_count > 0 ||
@@ -463,19 +482,9 @@ bool cascade_is_only_gauge(cascade_region_t *r, const cascade_component_t *c) {
   }
   if (g == NULL || g->relation != CASCADE_MINUS) return false;
   for (size_t i = 0; i < r->block->length; i++) {
-    const tir_node_t *n = r->block->data[i];
-    if (td_map_get_u64(&r->dependents, key_of(n)) == NULL) continue;
-    if (n->kind != TIR_MAP || n->out_count != 1) continue;
-    if (!leaves(r, n->outs[0])) continue;
-    tir_expr_t *body = n->reduce == TIR_REDUCE_NONE ? n->body : NULL;
-    for (uint32_t k = 0; k < r->member_count; k++) {
-      const cascade_member_t *m = &r->members[k];
-      if (m->node != n) continue;
-      if (m->copied != NULL) return false;
-      if (m->result == NULL) continue;
-      body = cascade_to_expr(&r->norm, m->result, n->body->type);
-    }
-    if (body != NULL && !is_free(r, c, g, body)) return false;
+    bool is_copied;
+    tir_expr_t *body = leaving(r, r->block->data[i], &is_copied);
+    if (is_copied || (body != NULL && !is_free(r, c, g, body))) return false;
   }
   return true;
 }
@@ -498,16 +507,8 @@ static void drop_maximum(cascade_region_t *r, cascade_component_t *c) {
     return;
   }
   for (size_t i = 0; i < r->block->length; i++) {
-    const tir_node_t *n = r->block->data[i];
-    if (td_map_get_u64(&r->dependents, key_of(n)) == NULL) continue;
-    if (n->kind != TIR_MAP || n->out_count != 1) continue;
-    if (!leaves(r, n->outs[0])) continue;
-    tir_expr_t *body = n->reduce == TIR_REDUCE_NONE ? n->body : NULL;
-    for (uint32_t k = 0; k < r->member_count; k++) {
-      const cascade_member_t *m = &r->members[k];
-      if (m->node != n || m->result == NULL) continue;
-      body = cascade_to_expr(&r->norm, m->result, n->body->type);
-    }
+    bool is_copied; /* a maximum that leaves was refused above */
+    tir_expr_t *body = leaving(r, r->block->data[i], &is_copied);
     if (body != NULL && !is_same_whatever(r, c, sum, body)) return;
   }
   c->stands_for = sum;
