@@ -40,7 +40,7 @@ static void skip_blanks(ptx_lexer_t *lexer) {
       uint32_t lines = 0;
       while (q < end && !(*q == '*' && end - q >= 2 && q[1] == '/'))
         lines += *q++ == '\n';
-      if (q == end) break; /* it never ends: a stray '/' */
+      if (q == end) break; /* it never ends: ptx_lex_next() says so */
       lexer->line += lines;
       p = q + 2;
     } else {
@@ -123,7 +123,6 @@ bool ptx_lex_has_point(const ptx_lexer_t *lexer) {
 }
 
 static void number(ptx_lexer_t *lexer) {
-
   const char *p = lexer->at, *end = lexer->end;
   uint64_t value = 0;
   unsigned base = 10;
@@ -228,6 +227,9 @@ void ptx_lex_next(ptx_lexer_t *lexer) {
     lexer->kind = PTX_TOKEN_STRING;
     lexer->text = td_str_n(p + 1, (size_t)(q - p - 1));
     lexer->at = q + 1;
+    return;
+  } else if (c == '/' && end - p >= 2 && p[1] == '*') {
+    bad(lexer, "unterminated comment");
     return;
   } else if ((unsigned char)c < 32 || (unsigned char)c >= 127) {
     bad(lexer, "a byte that PTX does not use");

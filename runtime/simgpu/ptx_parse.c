@@ -70,6 +70,21 @@ bool ptx_take_u32(ptx_parser_t *p, uint32_t *out) {
   return true;
 }
 
+/* Passes over what nobody reads here, up to and over one character. A bad
+   token does not move the lexer, so it ends the walk as the end of the text
+   does. */
+static bool skip_past(ptx_parser_t *p, char close, const char *what) {
+  while (!ptx_is_punct(&p->lex, close)) {
+    if (p->lex.kind == PTX_TOKEN_END)
+      return PTX_FAIL(p, "unfinished %s", what);
+    if (p->lex.kind == PTX_TOKEN_BAD)
+      return PTX_FAIL(p, "%.*s", TD_STR_ARG(p->lex.text));
+    ptx_lex_next(&p->lex);
+  }
+  ptx_lex_next(&p->lex);
+  return true;
+}
+
 /* -- names -- */
 
 static uint64_t name_hash(td_str_t name, uint32_t scope) {
@@ -127,9 +142,8 @@ ptx_symbol_t *ptx_define(ptx_parser_t *p, td_str_t name,
 
 /* -- variables -- */
 
-static bool init_value(ptx_parser_t *p, ptx_var_t *var, uint8_t *bytes,
-                       uint64_t at) {
-  size_t size = ptx_type_row(var->type)->bytes;
+static bool init_value(ptx_parser_t *p, ptx_var_t *var) {
+  size_t size = ptx_type_row(var->type)->bytes, at = var->init.length;
   if (at + size > var->bytes)
     return PTX_FAIL(p, "too many values for '%s'", var->name);
   uint64_t value = 0;
@@ -153,29 +167,25 @@ static bool init_value(ptx_parser_t *p, ptx_var_t *var, uint8_t *bytes,
   } else if (!ptx_take_int(p, &value)) {
     return false;
   }
-  memcpy(bytes + at, &value, size > 8 ? 8 : size);
+  for (size_t i = 0; i < size; i++) {
+    uint8_t byte = i < 8 ? (uint8_t)(value >> (8 * i)) : 0;
+    td_vec_push(p->arena, &var->init, byte);
+  }
   return true;
 }
 
 /* Nested braces are read as if they were flat: rows must be complete, which
    is what compilers write. */
 static bool initialiser(ptx_parser_t *p, ptx_var_t *var) {
-  if (var->bytes > ((uint64_t)1 << 30))
-    return PTX_FAIL(p, "'%s' is too large to initialise", var->name);
-  uint8_t *bytes = td_arena_alloc(p->arena, (size_t)var->bytes);
-  size_t size = ptx_type_row(var->type)->bytes;
-  uint64_t at = 0;
   uint32_t depth = 0;
-  var->init = bytes;
-  if (!ptx_is_punct(&p->lex, '{')) return init_value(p, var, bytes, 0);
+  if (!ptx_is_punct(&p->lex, '{')) return init_value(p, var);
   for (;;) {
     if (ptx_is_punct(&p->lex, '{')) {
       depth++;
     } else if (ptx_is_punct(&p->lex, '}')) {
       if (--depth == 0) break;
     } else if (!ptx_is_punct(&p->lex, ',')) {
-      if (!init_value(p, var, bytes, at)) return false;
-      at += size;
+      if (!init_value(p, var)) return false;
       continue;
     }
     ptx_lex_next(&p->lex);
@@ -209,13 +219,8 @@ bool ptx_variable(ptx_parser_t *p, ptx_space_t space, bool is_extern,
     } else if (td_str_eqc(word, "v2") || td_str_eqc(word, "v4")) {
       lanes = word.data[1] == '2' ? 2 : 4;
     } else if (td_str_eqc(word, "attribute")) {
-      if (!ptx_expect(p, '(')) return false;
-      while (!ptx_is_punct(&p->lex, ')')) {
-        if (p->lex.kind == PTX_TOKEN_END)
-          return PTX_FAIL(p, "unfinished attribute");
-        ptx_lex_next(&p->lex);
-      }
-      ptx_lex_next(&p->lex);
+      if (!ptx_expect(p, '(') || !skip_past(p, ')', "attribute"))
+        return false;
     } else if (!(is_param && (td_str_eqc(word, "ptr") ||
                               td_str_eqc(word, "global") ||
                               td_str_eqc(word, "shared") ||
@@ -416,18 +421,7 @@ bool ptx_file(ptx_parser_t *p) {
 
 /* Debug sections hold data that nobody reads here. */
 static bool section(ptx_parser_t *p) {
-  while (!ptx_is_punct(&p->lex, '{')) {
-    if (p->lex.kind == PTX_TOKEN_END)
-      return PTX_FAIL(p, "unfinished .section");
-    ptx_lex_next(&p->lex);
-  }
-  while (!ptx_is_punct(&p->lex, '}')) {
-    if (p->lex.kind == PTX_TOKEN_END)
-      return PTX_FAIL(p, "unfinished .section");
-    ptx_lex_next(&p->lex);
-  }
-  ptx_lex_next(&p->lex);
-  return true;
+  return skip_past(p, '{', ".section") && skip_past(p, '}', ".section");
 }
 
 static bool header(ptx_parser_t *p) {

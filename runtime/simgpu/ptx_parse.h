@@ -70,7 +70,7 @@ typedef struct ptx_var_t {
   bool is_extern;     /* dynamic shared memory, or another module's */
   bool is_visible;    /* found by cuModuleGetGlobal */
   uint64_t bytes;     /* 0 for an extern array */
-  const uint8_t *init; /* bytes long, or NULL */
+  TD_VEC(uint8_t) init; /* the values given; zeros follow up to bytes */
   TD_VEC(ptx_fixup_t) fixups;
   uint32_t line;
   /* Filled by who places it: the offset in the frame (local, param), in

@@ -77,7 +77,8 @@ static int place_variables(sim_ctx_t *ctx, sim_module_t *module) {
         ctx, var->bytes, is_const ? SIM_ALLOC_CONST : SIM_ALLOC_MODULE);
     if (!a) return RCUDA_OUT_OF_MEMORY;
     a->name = var->name;
-    if (var->init) memcpy(a->host, var->init, var->bytes);
+    if (var->init.length)
+      memcpy(a->host, var->init.data, var->init.length);
     var->place = a->address;
     var->is_placed = true;
     a->made_by = module->handle;

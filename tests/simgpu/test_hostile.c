@@ -15,6 +15,10 @@ static const char whole[] =
     ".file 1 \"/x/y.tdsl\"\n"
     ".const .align 4 .b32 table[4] = {1, 2, 3, 0x4};\n"
     ".visible .global .align 8 .u64 at[2] = {table, generic(table)};\n"
+    ".global .attribute(.managed) .align 4 .b8 far[8] = {1};\n"
+    ".extern .shared .align 16 .b8 dynamic[];\n"
+    ".pragma \"nounroll\";\n"
+    ".section .debug_str { .b8 65, 0\n .b32 .debug_str /* + */ }\n"
     ".func (.param .b32 r) twice(.param .b32 a) {\n"
     " .reg .b32 %r<3>; ld.param.u32 %r1, [a]; add.u32 %r2, %r1, %r1;\n"
     " st.param.b32 [r], %r2; ret; }\n"
@@ -202,7 +206,17 @@ static void extremes(void **state) {
       {".version 9.0", "\n", 1000000, "", 218},
       {"", "\n", 1000000, "", 218},
       {"\x80\xFF\xFE", "", 0, "", 218},
-      {ENTRY ".pragma \"", "x", 100000, "", 218}};
+      {ENTRY ".pragma \"", "x", 100000, "", 218},
+      /* what is passed over ends at what is no token, too */
+      {PTX_HEAD("sm_80") ".section .debug {", ".b8 1", 1, "\x01 }", 218},
+      {PTX_HEAD("sm_80") ".section .debug", "\"", 1, "\n { }", 218},
+      {PTX_HEAD("sm_80") ".section .debug {", "0f1 ", 1, "}", 218},
+      {PTX_HEAD("sm_80") ".global .attribute(", "\x80", 1, ") .b8 g;", 218},
+      {PTX_HEAD("sm_80") ".section .debug {", "/*", 500000, "}", 218},
+      /* memory follows the values that are there */
+      {PTX_HEAD("sm_80") ".global .b8 a[1073741824] = {1};"
+       ".global .b8 b[1073741824] = {1}; .global .b8 c[1073741824] = {1};",
+       "!", 1, "", 218}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char *text = repeated(rows[i].head, rows[i].piece, rows[i].count,
                           rows[i].tail);
