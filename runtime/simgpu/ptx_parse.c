@@ -1,4 +1,4 @@
-/* PTX at module level: header, variables, function heads. */
+/* PTX at module level: header, names, function heads. */
 #include "runtime/simgpu/ptx_parser.h"
 
 static const ptx_type_row_t type_rows[] = {
@@ -70,10 +70,8 @@ bool ptx_take_u32(ptx_parser_t *p, uint32_t *out) {
   return true;
 }
 
-/* Passes over what nobody reads here, up to and over one character. A bad
-   token does not move the lexer, so it ends the walk as the end of the text
-   does. */
-static bool skip_past(ptx_parser_t *p, char close, const char *what) {
+bool ptx_skip_past(ptx_parser_t *p, char close,
+                   const char *what) {
   while (!ptx_is_punct(&p->lex, close)) {
     if (p->lex.kind == PTX_TOKEN_END)
       return PTX_FAIL(p, "unfinished %s", what);
@@ -138,144 +136,6 @@ ptx_symbol_t *ptx_define(ptx_parser_t *p, td_str_t name,
   *slot = (uint32_t)p->symbols.length;
   td_vec_push(p->arena, &p->symbols, s);
   return &td_vec_last(&p->symbols);
-}
-
-/* -- variables -- */
-
-static bool init_value(ptx_parser_t *p, ptx_var_t *var) {
-  size_t size = ptx_type_row(var->type)->bytes, at = var->init.length;
-  if (at + size > var->bytes)
-    return PTX_FAIL(p, "too many values for '%s'", var->name);
-  uint64_t value = 0;
-  if (p->lex.kind == PTX_TOKEN_F32 || p->lex.kind == PTX_TOKEN_F64) {
-    value = p->lex.value;
-    ptx_lex_next(&p->lex);
-  } else if (p->lex.kind == PTX_TOKEN_WORD) {
-    ptx_fixup_t fix = {.offset = at, .name = p->lex.text};
-    ptx_lex_next(&p->lex);
-    if (td_str_eqc(fix.name, "generic") && ptx_is_punct(&p->lex, '(')) {
-      ptx_lex_next(&p->lex);
-      fix.is_generic = true;
-      if (!ptx_take_name(p, &fix.name) || !ptx_expect(p, ')')) return false;
-    }
-    if (ptx_is_punct(&p->lex, '+') || ptx_is_punct(&p->lex, '-')) {
-      if (!ptx_take_int(p, &fix.addend)) return false;
-    }
-    if (size != 8)
-      return PTX_FAIL(p, "an address needs 8 bytes in '%s'", var->name);
-    td_vec_push(p->arena, &var->fixups, fix);
-  } else if (!ptx_take_int(p, &value)) {
-    return false;
-  }
-  for (size_t i = 0; i < size; i++) {
-    uint8_t byte = i < 8 ? (uint8_t)(value >> (8 * i)) : 0;
-    td_vec_push(p->arena, &var->init, byte);
-  }
-  return true;
-}
-
-/* Nested braces are read as if they were flat: rows must be complete, which
-   is what compilers write. */
-static bool initialiser(ptx_parser_t *p, ptx_var_t *var) {
-  uint32_t depth = 0;
-  if (!ptx_is_punct(&p->lex, '{')) return init_value(p, var);
-  for (;;) {
-    if (ptx_is_punct(&p->lex, '{')) {
-      depth++;
-    } else if (ptx_is_punct(&p->lex, '}')) {
-      if (--depth == 0) break;
-    } else if (!ptx_is_punct(&p->lex, ',')) {
-      if (!init_value(p, var)) return false;
-      continue;
-    }
-    ptx_lex_next(&p->lex);
-    if (p->lex.kind == PTX_TOKEN_END)
-      return PTX_FAIL(p, "unfinished initialiser");
-  }
-  ptx_lex_next(&p->lex);
-  return true;
-}
-
-bool ptx_variable(ptx_parser_t *p, ptx_space_t space, bool is_extern,
-                  bool is_param, ptx_var_t **out) {
-  ptx_var_t *var = TD_NEW(p->arena, ptx_var_t);
-  uint32_t lanes = 1;
-  var->space = space;
-  var->is_extern = is_extern;
-  var->line = p->lex.line;
-  while (p->lex.kind == PTX_TOKEN_DOT) {
-    td_str_t word = td_str_n(p->lex.text.data + 1, p->lex.text.length - 1);
-    ptx_type_t type = ptx_type_find(word);
-    ptx_lex_next(&p->lex);
-    if (td_str_eqc(word, "align")) {
-      uint32_t align;
-      if (!ptx_take_u32(p, &align)) return false;
-      if (align == 0 || (align & (align - 1)) || align > 4096)
-        return PTX_FAIL(p, "bad alignment");
-      /* .ptr .align speaks of what the parameter points at */
-      if (!is_param || var->type == PTX_NO_TYPE) var->align = align;
-    } else if (type != PTX_NO_TYPE) {
-      var->type = type;
-    } else if (td_str_eqc(word, "v2") || td_str_eqc(word, "v4")) {
-      lanes = word.data[1] == '2' ? 2 : 4;
-    } else if (td_str_eqc(word, "attribute")) {
-      if (!ptx_expect(p, '(') || !skip_past(p, ')', "attribute"))
-        return false;
-    } else if (!(is_param && (td_str_eqc(word, "ptr") ||
-                              td_str_eqc(word, "global") ||
-                              td_str_eqc(word, "shared") ||
-                              td_str_eqc(word, "const") ||
-                              td_str_eqc(word, "local")))) {
-      return PTX_FAIL(p, "'.%.*s' is not known in a declaration",
-                      (int)(word.length > 60 ? 60 : word.length),
-                      word.data);
-    }
-  }
-  td_str_t name;
-  if (var->type == PTX_NO_TYPE || ptx_type_row(var->type)->kind ==
-                                      PTX_KIND_PRED)
-    return PTX_FAIL(p, "a variable needs a type");
-  if (!ptx_take_name(p, &name)) return false;
-  var->name = td_str_cstr(p->arena, name);
-  uint64_t count = lanes;
-  bool is_array = false;
-  while (ptx_is_punct(&p->lex, '[')) {
-    uint64_t extent = 0;
-    ptx_lex_next(&p->lex);
-    is_array = true;
-    if (!ptx_is_punct(&p->lex, ']') && !ptx_take_int(p, &extent))
-      return false;
-    if (!ptx_expect(p, ']')) return false;
-    if (extent > PTX_MAX_BYTES || count > PTX_MAX_BYTES ||
-        (extent && count > PTX_MAX_BYTES / extent))
-      return PTX_FAIL(p, "'%s' is too large", var->name);
-    count *= extent;
-  }
-  uint32_t size = ptx_type_row(var->type)->bytes;
-  if (count > PTX_MAX_BYTES / size)
-    return PTX_FAIL(p, "'%s' is too large", var->name);
-  var->bytes = count * size;
-  if (is_array && count == 0 && !(is_extern || is_param))
-    return PTX_FAIL(p, "'%s' has no size", var->name);
-  if (var->align < size * (is_array && lanes == 1 ? 1 : lanes))
-    var->align = size * lanes;
-  ptx_symbol_t *s = ptx_lookup_in(p, name, p->scope);
-  if (s && s->kind == PTX_SYMBOL_VAR && p->scope == 0 &&
-      ((ptx_var_t *)s->object)->is_extern) {
-    s->object = var; /* the definition after a declaration */
-  } else {
-    s = ptx_define(p, name, PTX_SYMBOL_VAR);
-    if (!s) return false;
-    s->object = var;
-  }
-  if (ptx_is_punct(&p->lex, '=')) {
-    ptx_lex_next(&p->lex);
-    if (space != PTX_SPACE_GLOBAL && space != PTX_SPACE_CONST)
-      return PTX_FAIL(p, "'%s' cannot be initialised", var->name);
-    if (!initialiser(p, var)) return false;
-  }
-  *out = var;
-  return is_param || ptx_expect(p, ';');
 }
 
 /* -- functions -- */
@@ -421,7 +281,8 @@ bool ptx_file(ptx_parser_t *p) {
 
 /* Debug sections hold data that nobody reads here. */
 static bool section(ptx_parser_t *p) {
-  return skip_past(p, '{', ".section") && skip_past(p, '}', ".section");
+  return ptx_skip_past(p, '{', ".section") &&
+         ptx_skip_past(p, '}', ".section");
 }
 
 static bool header(ptx_parser_t *p) {

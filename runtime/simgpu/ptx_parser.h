@@ -58,6 +58,10 @@ bool ptx_fail(ptx_parser_t *p, int code, const char *format, ...)
   (ptx_fail((p), PTX_INVALID, __VA_ARGS__), false)
 
 bool ptx_expect(ptx_parser_t *p, char punct);
+/* Passes over what nobody reads here, up to and over one character. A bad
+   token does not move the lexer, so it ends the walk as the end of the text
+   does; `what` names the thing that is unfinished then. */
+bool ptx_skip_past(ptx_parser_t *p, char close, const char *what);
 /* Takes a word that is a name. */
 bool ptx_take_name(ptx_parser_t *p, td_str_t *out);
 /* A constant: number with optional minus. */

@@ -429,6 +429,53 @@ static void barrier_forms(void **state) {
   for (uint32_t t = 0; t < 64; t++) assert_int_equal(out[t], 2040);
 }
 
+/* Initial values against the bytes that ptxas 13.0 puts into a cubin, and
+   those it refuses. */
+static void initial_values(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    uint32_t words[4]; /* none: refused */
+    size_t bytes;
+  } rows[] = {
+      {".f32 g = 1.5;", {0x3FC00000}, 4},
+      {".f32 g = -1.5;", {0xBFC00000}, 4},
+      {".f32 g = 1.00000006;", {0x3F800001}, 4},
+      {".f32 g = 0d3FF0000000000001;", {0x3F800000}, 4},
+      {".b32 g = 1.5;", {0x3FC00000}, 4},
+      {".b32 g = 0f3F800000;", {0x3F800000}, 4},
+      {".f64 g = 0f3F800000;", {0x3F800000, 0}, 8},
+      {".b64 g = 1.5;", {0, 0x3FF80000}, 8},
+      {".u32 g = 5000000000;", {0x2A05F200}, 4},
+      {".f32 g[2][2] = {{1.5}, {2.5}};", {0x3FC00000, 0x40200000}, 16},
+      {".v2 .f32 g = {1.5, 2.5};", {0x3FC00000, 0x40200000}, 8},
+      {".s16 g[6] = {-1, 2, 0x7FFF};", {0x0002FFFF, 0x7FFF}, 12},
+      {".f32 g = 1;", {0}, 0},
+      {".s32 g = 0f3F800000;", {0}, 0},
+      {".f16 g = 1.5;", {0}, 0},
+      {".f32 g = -0f3F800000;", {0}, 0},
+      {".u64 g = -g;", {0}, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[256], log[256];
+    uint8_t got[16] = {0};
+    uint64_t at = 0;
+    size_t bytes = 0;
+    snprintf(text, sizeof text, PTX_HEAD("sm_90") ".visible .global %s",
+             rows[i].text);
+    if (rows[i].bytes == 0) {
+      int code = lab_refused(&lab, text, log, sizeof log);
+      if (code != 218) fail_msg("%s: result %d", rows[i].text, code);
+      continue;
+    }
+    rcuda_module_t *m = lab_load(&lab, text);
+    assert_int_equal(lab.cuModuleGetGlobal_v2(&at, &bytes, m, "g"), 0);
+    assert_int_equal(bytes, rows[i].bytes);
+    assert_int_equal(lab.cuMemcpyDtoH_v2(got, at, bytes), 0);
+    if (memcmp(got, rows[i].words, bytes)) fail_msg("%s", rows[i].text);
+    lab.cuModuleUnload(m);
+  }
+}
+
 static int setup(void **state) {
   (void)state;
   lab_open(&lab, "model:h100,budget:3000000");
@@ -440,6 +487,7 @@ int main(void) {
       cmocka_unit_test(exact_forms), cmocka_unit_test(bounded_forms),
       cmocka_unit_test(memory_forms), cmocka_unit_test(barrier_forms),
       cmocka_unit_test(generic_atomics),
-      cmocka_unit_test(inverse_roots), cmocka_unit_test(clocks)};
+      cmocka_unit_test(inverse_roots), cmocka_unit_test(clocks),
+      cmocka_unit_test(initial_values)};
   return cmocka_run_group_tests_name("simgpu.ptx", tests, setup, NULL);
 }
