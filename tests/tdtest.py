@@ -114,7 +114,7 @@ def collect(env, seeds, sim_seeds, is_full):
     jobs += [Job(*row) for row in corpus.discover(env)]
     jobs += [Job(*row) for row in accepted.discover(env)]
     jobs += [Job(*row) for row in nvrtc.discover(env, is_full)]
-    jobs += [Job(*row) for row in resources.discover(env)]
+    jobs += [Job(*row) for row in resources.discover(env, is_full)]
     jobs += [Job(*row) for row in scripts.discover(env)]
     return jobs
 

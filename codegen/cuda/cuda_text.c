@@ -58,7 +58,7 @@ static const char *bytes_text(cgc_t *g, bool of_written) {
   return sum != NULL ? ix_text(g->arena, sum) : "more than can be counted";
 }
 
-static void put_card(cgc_t *g) {
+static void put_card(cgc_t *g, uint32_t registers) {
   const kir_kernel_t *k = g->kernel;
   const td_source_t *s = td_sources_get(g->task, k->loc.file);
   const char *place = "";
@@ -94,6 +94,7 @@ static void put_card(cgc_t *g) {
                             : "one thread each"));
   card_line(g, F("  shared %u B, scratch %s B each", g->shared_bytes,
                  ix_text(g->arena, g->scratch_used)));
+  card_line(g, F("  about %u registers a thread", registers));
 }
 
 /* ---- block loops --------------------------------------------------------- */
@@ -306,7 +307,7 @@ static void put_kernel(cgc_t *g, const kir_kernel_t *k, cgc_kernel_t *out) {
 
   g->text.loc = TD_NO_LOC;
   td_buf_putc(g->text.out, '\n');
-  put_card(g);
+  put_card(g, out->registers);
   g->text.loc = k->loc;
   put_signature(g, out->symbol);
   cgc_declare_shared(g);

@@ -11,7 +11,7 @@
 
 enum {
   SIMT_WARP = 32,
-  SIMT_BLOCKS_A_SM = 2, /* of large tiles, as their registers have it */
+  SIMT_WARPS_A_SM = 8, /* of large tiles, as their registers have it */
 };
 
 /* warps along m and n, lanes of a warp along m and n, rows and columns of a
@@ -169,6 +169,11 @@ static inline kir_expr_t *is_one(simt_t *s, kir_expr_t *i,
                          : is_below(s, i, g->extent, size);
 }
 
+/* Blocks of large tiles that run at a time. */
+static inline int64_t slots_of(const simt_t *s) {
+  return (int64_t)s->t->target->sms * SIMT_WARPS_A_SM / s->warps;
+}
+
 static inline void simple(simt_t *s, kir_block_t *block, kir_kind_t kind,
                           int64_t number) {
   kir_stmt_t *one = TD_NEW(s->t->arena, kir_stmt_t);
@@ -227,6 +232,8 @@ void contraction_simt_put(simt_t *s, operand_t *o, kir_block_t *block,
 
 /* ---- contraction_split.c ---- */
 
+/* A block may go through several splits of the depth. */
+bool contraction_split_is_here(const simt_t *s);
 /* Says in t->wants whether the depth of these tiles is shared out. */
 void contraction_split_judge(simt_t *s);
 /* Block loops around the grid: whether there is one, and which split. */

@@ -134,8 +134,9 @@ const ix_poly_t *contraction_simt_tiles(simt_t *s) {
 
 /* Rows of tiles that are gone through together, column by column, so that
  * what runs at a time reads little; 0: all of a row, if there are few. */
-static int64_t rows_at_a_time(product_t *p, const ix_poly_t *columns) {
-  int64_t n, slots = (int64_t)p->t->target->sms * SIMT_BLOCKS_A_SM;
+static int64_t rows_at_a_time(const simt_t *s, const ix_poly_t *columns) {
+  const product_t *p = s->p;
+  int64_t n, slots = slots_of(s);
   if (!ix_is_const(columns, &n) || n <= FEW_COLUMNS || p->m.count == 0 ||
       contraction_upper(p->m.extent) <= p->mc) {
     return 0;
@@ -156,7 +157,7 @@ static void choose_range(simt_t *s, const ix_poly_t *pieces) {
   if (range > MOST_LISTED) range = MOST_LISTED;
   if (range > m) range = m < 1 ? 1 : m;
   p->range = range;
-  int64_t slots = SIMT_BLOCKS_A_SM * (int64_t)s->t->target->sms;
+  int64_t slots = slots_of(s);
   int64_t blocks = (m - 1) / range + 1, columns;
   columns = pieces == NULL ? INT64_MAX : contraction_upper(pieces);
   s->turns = 1;
@@ -200,7 +201,7 @@ kir_block_t *contraction_simt_grid(simt_t *s, kir_block_t *block) {
            "more columns than there are numbers");
   if (p->key != NULL) return listed_grid(s, block, columns);
   block = contraction_split_grid(s, block);
-  int64_t n = columns == NULL ? 0 : rows_at_a_time(p, columns), across = 0;
+  int64_t n = columns == NULL ? 0 : rows_at_a_time(s, columns), across = 0;
   const ix_poly_t *all =
       columns == NULL ? NULL : ix_mul(pool, rows, columns);
   kir_expr_t *tile, *at;

@@ -9,7 +9,9 @@ enum {
   LONG_OPERAND = 24, /* operations of an operand that a small tile is for */
   MOST_STAGES = 4,
   FEW_STAGES = 3,    /* cover the latency of memory; more if there is room */
-  MOST_SUMS = 200,   /* registers of a lane for sums and what they are of */
+  MOST_SUMS = 200,   /* registers of a lane for sums, totals beside them, and
+                        what they are of: 55 are left for places and loops */
+  MOST_WARPS = 8,    /* of a block: each lane may have 255 registers */
   LARGE_SUMS = 128,  /* of a lane, of all sides of a unit */
   WIDE_DEPTH = 16,   /* of f64 */
 };
@@ -186,6 +188,57 @@ static shape_t choose_shape(const simt_t *s) {
   return shape;
 }
 
+/* Registers of a lane for sums, for totals where the depth has splits, and
+ * for the elements of so many places of the depth that they are made of. */
+static int64_t kept_words(const simt_t *s, int64_t operands) {
+  const shape_t *h = &s->shape;
+  int64_t count = s->members * h->rows * h->columns;
+  if (s->has_splits) count *= 2;
+  return (count + operands) * (int64_t)td_dtype_bytes(s->p->type) / 4;
+}
+
+static void count_load(void *user, tir_expr_t *e) {
+  *(uint32_t *)user += e->op == TIR_X_LOAD;
+}
+
+/* Words of an operand's part of a stage that a thread has in registers while
+ * the part before is multiplied: none of what is copied asynchronously. */
+static int64_t fetched_words(const simt_t *s, tir_expr_t *e, int64_t size) {
+  const shape_t *h = &s->shape;
+  uint32_t loads = 0;
+  if (s->t->target->has_async && e->op == TIR_X_LOAD &&
+      e->u.value->dtype == s->p->type) {
+    return 0;
+  }
+  tir_walk(s->t->arena, e, count_load, &loads);
+  return size * h->depth / (h->warps_m * h->warps_n * SIMT_WARP) * loads;
+}
+
+/* The most registers of a lane: each side has what it fetches. */
+static int64_t needed_words(const simt_t *s) {
+  const product_t *p = s->p;
+  const shape_t *h = &s->shape;
+  int64_t nc = h->warps_n * h->lanes_n * h->columns;
+  int64_t count = h->rows + h->columns;
+  count += fetched_words(s, p->a, h->warps_m * h->lanes_m * h->rows);
+  for (uint32_t k = 0; k < p->side_count; k++) {
+    count += fetched_words(s, p->sides[k].b, nc);
+  }
+  return kept_words(s, count);
+}
+
+/* A lane that has no room for its sums and what is beside them leaves half of
+ * its columns to one of another warp: the tile stays what it is, and so do all
+ * bits. The assembler would put some into memory, where it wants. */
+static void share_columns(simt_t *s) {
+  shape_t *h = &s->shape;
+  while (needed_words(s) > MOST_SUMS && h->columns % 2 == 0 &&
+         h->warps_m * h->warps_n < MOST_WARPS) {
+    h->warps_n *= 2;
+    h->columns /= 2;
+  }
+}
+
 /* ---- whole rows ---------------------------------------------------------- */
 
 /* Bytes of what is kept of a row beside its sums; INT64_MAX: no number. */
@@ -235,10 +288,6 @@ static shape_t row_shape(const simt_t *s) {
   }
   TD_ICE(s->t->task, "no tile of %lld x %lld", (long long)rows,
          (long long)width);
-}
-
-static void count_load(void *user, tir_expr_t *e) {
-  *(uint32_t *)user += e->op == TIR_X_LOAD;
 }
 
 /* One load, in vectors, of the sum's dtype, at places that do not depend on
@@ -302,10 +351,9 @@ static void level_operands(simt_t *s) {
 }
 
 static int64_t registers(const simt_t *s, int64_t at_once) {
-  int64_t count = s->members * s->shape.rows * s->shape.columns;
-  count += s->a.count * (s->a.layout == LAYOUT_ROWS ? at_once : 1);
-  count += s->b[0].count * (s->b[0].layout == LAYOUT_ROWS ? at_once : 1);
-  return count * (int64_t)td_dtype_bytes(s->p->type) / 4;
+  int64_t a = s->a.count * (s->a.layout == LAYOUT_ROWS ? at_once : 1);
+  int64_t b = s->b[0].count * (s->b[0].layout == LAYOUT_ROWS ? at_once : 1);
+  return kept_words(s, a + b);
 }
 
 /* Bytes of so many stages; the epilogue's place is used behind them. */
@@ -355,7 +403,9 @@ void contraction_simt_find_units(simt_t *s) {
 void contraction_simt_choose(simt_t *s) {
   product_t *p = s->p;
   contraction_simt_find_units(s);
+  s->has_splits = contraction_split_is_here(s);
   s->shape = p->is_rows ? row_shape(s) : choose_shape(s);
+  if (!p->is_rows) share_columns(s);
   const shape_t *h = &s->shape;
   s->warps = h->warps_m * h->warps_n;
   s->v = 16 / (int64_t)td_dtype_bytes(p->type);

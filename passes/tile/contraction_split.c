@@ -114,13 +114,16 @@ static tile_split_t *make_split(const simt_t *s, const ix_poly_t *when) {
   return has_room ? of : NULL;
 }
 
+bool contraction_split_is_here(const simt_t *s) {
+  return s->t->split == NULL &&
+         contraction_upper(s->p->k.extent) > GROUP_DEPTH;
+}
+
 void contraction_split_judge(simt_t *s) {
   tile_t *t = s->t;
   const product_t *p = s->p;
   ix_pool_t *pool = t->module->pool;
-  bool is_long = contraction_upper(p->k.extent) > GROUP_DEPTH;
   int64_t chosen;
-  s->has_splits = is_long && t->split == NULL;
   t->wants = NULL;
   if (!s->has_splits || p->key != NULL || p->is_rows ||
       t->splits == PASS_SPLITS_OFF) {
@@ -287,7 +290,7 @@ static void merge_unit(simt_t *s, kir_block_t *block, const unit_t *unit,
 
 void contraction_build_merge(product_t *p) {
   tile_t *t = p->t;
-  simt_t s = {.p = p, .t = t};
+  simt_t s = {.p = p, .t = t, .warps = 1};
   merge_t m = {{NULL}};
   for (uint32_t k = 0; k < t->node_count; k++) {
     if (p->side_of[k] < 0) continue;

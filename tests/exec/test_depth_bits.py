@@ -13,7 +13,7 @@ BUILD = os.environ["TDSL_TEST_BUILD"]
 TDSLC = os.path.join(BUILD, "tdslc")
 TEXT = """
 dim H = 4, D = 600, N = 200, L = 2100
-dyn T <= 4000, K <= 4096
+dyn T <= 4000, K <= 4096, M <= 4000
 export fn decode(x: f32[2, H, D], w: bf16[N, H, D], b: f32[N], r: f32[2, N])
     -> y: f32[2, N] {
   y[t, n] = r[t, n] + max((sum[h, d] x[t, h, d] * f32(w[n, h, d])) + b[n], 0)
@@ -22,6 +22,14 @@ export fn rows(x: f32[T, K], w: f32[L, K], v: f32[32, K])
     -> (y: f32[T, L], z: f32[T, 32]) {
   y[t, n] = sum[k] x[t, k] * w[n, k]
   z[t, n] = sum[k] x[t, k] * v[n, k]
+}
+export fn large(x: f32[T, K], w: f32[M, K]) -> y: f32[T, M] {
+  y[t, n] = sum[k] x[t, k] * w[n, k]
+}
+export fn gate(x: f32[T, K], w: f32[M, K], v: f32[M, K]) -> y: f32[T, M] {
+  g[t, n] = sum[k] x[t, k] * w[n, k]
+  u[t, n] = sum[k] x[t, k] * v[n, k]
+  y[t, n] = max(g[t, n], 0) * u[t, n]
 }
 """
 
@@ -52,9 +60,8 @@ class Lab:
                 "--in", "*=random:5", "--out", out, "-q"]
         if device.startswith("sim"):
             args += ["--counters"]
-        if dims is not None: # of the arguments: nothing is static
-            t, k = dims
-            args += ["--in", "x=" + numbers(t, k)]
+        for name, shape in (dims or {}).items(): # nothing is static
+            args += ["--in", name + "=" + numbers(*shape)]
         done = self.call(*args, **env)
         if done.returncode != 0:
             if "NVRTC" in done.stderr:
@@ -90,7 +97,7 @@ def main():
         lab.say("decode.blocks", list(whole.values()) == [4] and
                 list(parts.values())[0] == 3 * 4, (whole, parts))
         for t, k, is_cut in ((1, 2500, True), (65, 2049, False)):
-            dims = (t, k)
+            dims = {"x": (t, k)}
             one, _ = lab.run("rows", dims, TDSL_SPLITS="off")
             got, blocks = lab.run("rows", dims)
             name = "rows.%d.%d" % (t, k)
@@ -98,6 +105,28 @@ def main():
             lab.say(name + ".form",
                     any(".parts" in n for n in blocks) == is_cut and
                     len(blocks) == (2 if is_cut else 1), blocks)
+        # sums of a lane and totals beside them: twice the warps, and so the
+        # bits of blocks that have one split each, without totals
+        for entry, warps in (("large", "2 x 4 warps of 8 x 4 lanes, 8 x 8"),
+                             ("gate", "2 x 4 warps of 8 x 4 lanes, 8 x 4")):
+            text = lab.call("dump", "cuda", lab.path, "--entry", entry,
+                            "--device", "sim:a100").stdout
+            lab.say(entry + ".warps", warps + " sums each" in text,
+                    re.findall(r"warps of.*", text))
+            dims = {"x": (67, 2051), "w": (35, 2051), "v": (35, 2051)}
+            if entry == "large":
+                del dims["v"]
+            one, whole = lab.run(entry, dims, "sim:a100", TDSL_SPLITS="off")
+            got, parts = lab.run(entry, dims, "sim:a100")
+            want, _ = lab.run(entry, dims, "interp:f64")
+            lab.say(entry + ".bits", one == got)
+            # terms below 1, and the gate's product of two sums below 200
+            lab.say(entry + ".near", off_by(got, want) < 1e-2,
+                    off_by(got, want))
+            lab.say(entry + ".blocks", list(whole.values()) == [1] and
+                    list(parts.values())[0] ==
+                    3 * (1 if entry == "large" else 2),
+                    (whole, parts))
         done = lab.call("explain", lab.path, "--device", "sim:h100")
         lab.say("remark.decode", re.search(
             r"remark\[split.done\]: .*own\n   = tiles: 4\n"

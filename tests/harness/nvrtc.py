@@ -1,7 +1,8 @@
 """NVRTC over the CUDA C of the whole corpus: for our own text its log has to
-be empty, and its PTX has to round every sum and product. The library is opened
-here, by its public functions, apart from the run time's own use of it. A text
-once found clean is not compiled again: its hash is kept in the build folder.
+say nothing but what a kernel takes, which must not be spilled (resources.py),
+and its PTX has to round every sum and product. The library is opened here, by
+its public functions, apart from the run time's own use of it. A text once
+found clean is not compiled again: its hash is kept in the build folder.
 """
 import ctypes
 import glob
@@ -14,12 +15,16 @@ import zlib
 import accepted
 import cases
 import programs
+import resources
 import vectors
 
 # A machine of the simulator for each architecture that we write code for.
 ROWS = (("sm_75", "t4"), ("sm_80", "a100"), ("sm_86", "a10"),
         ("sm_89", "l4"), ("sm_90a", "h100"), ("sm_100", "b200"))
 FLAGS = ("-std=c++17", "--fmad=false", "-lineinfo")
+VERBOSE = ("--ptxas-options=-v",)
+# Part of the key of what was found clean: one more with each new rule.
+RULES = "2"
 # Sums and products without a rounding, which ptxas may fuse into one step.
 LOOSE = re.compile(r"\b(?:add|sub|mul)(?:\.ftz|\.sat)*\.f(?:32|64)\b")
 CHUNK = 12             # programs of one job
@@ -194,14 +199,17 @@ def run_one(env, program, arch, machine):
     if "__global__" not in text:
         return "pass", ""           # nothing to compute
     key = hashlib.sha256("\0".join(
-        (library().version(), arch, LOOSE.pattern) + FLAGS +
+        (library().version(), arch, LOOSE.pattern, RULES) + FLAGS + VERBOSE +
         (text,)).encode()).hexdigest()
     clean = os.path.join(env.build, "nvrtc-clean", key[:2], key)
     if os.path.exists(clean):
         return "pass", ""
-    code, log, ptx = library().compile(text, arch)
-    if code != 0 or log:
+    code, log, ptx = library().compile(text, arch, VERBOSE)
+    if code != 0:
         return "fail", "NVRTC's code is %d, its log\n%s" % (code, log[:4000])
+    found = list(resources.complaints(text, log))
+    if found:
+        return "fail", "\n".join(found)[:4000]
     loose = LOOSE.findall(ptx)
     if loose or "\nret;" not in ptx.replace("\t", ""):
         return "fail", "the assembler may fuse %r" % loose[:9]
