@@ -184,6 +184,10 @@ int64_t contraction_panel_count(const product_t *p, int64_t nc);
 kir_buffer_t *contraction_bring(product_t *p, kir_block_t *block,
                                 kir_expr_t *panel, kir_expr_t *k,
                                 bool is_kept);
+/* Where the panel begins that is used behind this one: all but the last of
+ * `subs`. */
+kir_buffer_t *contraction_next_panel(product_t *p, kir_block_t *block,
+                                     kir_expr_t *panel, kir_expr_t **subs);
 /* a at row i of the rows at work, depth k of the block. */
 kir_expr_t *contraction_row(product_t *p, kir_expr_t *i, kir_expr_t *k);
 /* b at lane j of depth k of a panel of the block. */

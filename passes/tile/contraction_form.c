@@ -357,6 +357,35 @@ static void find_near(product_t *p) {
   if (p->b_lies) p->sides[0].is_along = p->is_along = false;
 }
 
+/* Halves columns while there are more than `least` and fewer blocks than
+ * `wanted`. */
+static void halve_columns(product_t *p, int64_t m, int64_t n, int64_t least,
+                          int64_t wanted) {
+  int64_t pieces = (m + p->mc - 1) / p->mc;
+  while (pieces < MOST_BLOCKS && p->nc > least &&
+         pieces * ((n + p->nc - 1) / p->nc) < wanted) {
+    p->nc = round_up(p->nc / 2, p->nr);
+  }
+}
+
+/* Columns are packed before: blocks may be small, but for rows that each of
+ * them has to copy.  Then they are wide, and rather of fewer rows. */
+static void choose_packed_block(product_t *p, int64_t m, int64_t n) {
+  enum { WIDE = 640, LEAST_WIDE = 320, LEAST_GROUPS = 4 };
+  if (p->a_lies) {
+    halve_columns(p, m, n, LEAST_COLUMNS, 2 * MOST_BLOCKS);
+  } else {
+    halve_columns(p, m, n, WIDE, 2 * MOST_BLOCKS);
+    int64_t blocks = (m + p->mc - 1) / p->mc * ((n + p->nc - 1) / p->nc);
+    if (p->is_even && p->mc % 2 == 0 && p->mc / 2 >= LEAST_GROUPS * p->mr &&
+        blocks < MOST_BLOCKS) {
+      p->mc /= 2;
+    }
+    halve_columns(p, m, n, LEAST_WIDE, MOST_BLOCKS);
+  }
+  p->bm = p->mc;
+}
+
 /* Tile sizes of the target, no larger than what there is. */
 static void choose_sizes(product_t *p) {
   const ir_target_t *target = p->t->target;
@@ -425,13 +454,7 @@ static void choose_sizes(product_t *p) {
     choose_block(p, m, n, k);
     return;
   }
-  /* nothing is packed here, so blocks may be small */
-  int64_t pieces = (m + p->mc - 1) / p->mc;
-  p->bm = p->mc;
-  while (pieces < MOST_BLOCKS && p->nc > LEAST_COLUMNS &&
-         pieces * ((n + p->nc - 1) / p->nc) < 2 * MOST_BLOCKS) {
-    p->nc = round_up(p->nc / 2, p->nr);
-  }
+  choose_packed_block(p, m, n);
 }
 
 /* Small products of a batch, both operands where they are: each is over before

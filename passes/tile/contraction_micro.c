@@ -169,6 +169,62 @@ static kir_block_t *depth_and_next(product_t *p, kir_block_t *block,
   return block;
 }
 
+/* Groups of rows that may ask for the next panel while they multiply; too few
+ * of them would ask for too much at a time. */
+static int64_t asking_groups(const product_t *p) {
+  enum { LEAST = 3 };
+  if (p->packed == NULL || p->abreast > 1 || p->is_made || p->period > 1) {
+    return 0;
+  }
+  const tir_expr_t *depth = p->packed->args[p->packed->arg_count - 2];
+  if (depth->op != TIR_X_INDEX || depth->u.index != p->k.flat) return 0;
+  int64_t rows = p->mh->op == KIR_X_CONST ? p->mh->u.i64 : p->mc;
+  int64_t groups = (rows + p->mr - 1) / p->mr - p->is_along;
+  return groups < LEAST ? 0 : groups;
+}
+
+/* What each of them asks for at a depth: elements `from` on. */
+typedef struct asking {
+  kir_buffer_t *panels;
+  kir_expr_t *subs[IX_MAX_RANK];
+  kir_expr_t *from;
+  int64_t part; /* elements; the same whether a group is small or large */
+} asking_t;
+
+/* Each of so many groups has its part of the next panel. */
+static void find_part(product_t *p, kir_block_t *block, int64_t groups,
+                      int64_t rows, kir_expr_t *i0, kir_expr_t *panel,
+                      asking_t *a) {
+  tile_t *t = p->t;
+  td_arena_t *arena = t->arena;
+  a->part = (p->nr + groups - 1) / groups;
+  a->panels = contraction_next_panel(p, block, panel, a->subs);
+  kir_expr_t *group =
+      i0->op == KIR_X_CONST
+          ? tile_int(t, i0->u.i64 / rows)
+          : tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, i0, tile_int(t, rows));
+  if (p->is_along) group = kir_add(arena, group, tile_int(t, -1));
+  a->from = contraction_name(
+      p, block, "from",
+      kir_mul(arena, kir_mul(arena, group, p->kh), tile_int(t, a->part)));
+}
+
+static void ask_part(product_t *p, kir_block_t *block, const asking_t *a,
+                     kir_expr_t *k) {
+  tile_t *t = p->t;
+  uint32_t count = p->packed->arg_count;
+  kir_stmt_t *ask = TD_NEW(t->arena, kir_stmt_t);
+  ask->kind = KIR_PREFETCH;
+  ask->buffer = a->panels;
+  ask->sub_count = count;
+  ask->subs = TD_NEW_ARRAY(t->arena, kir_expr_t *, count);
+  for (uint32_t i = 0; i + 1 < count; i++) ask->subs[i] = a->subs[i];
+  ask->subs[count - 1] =
+      kir_add(t->arena, a->from,
+              kir_mul(t->arena, k, tile_int(t, a->part)));
+  tile_push(t, block, ask);
+}
+
 /* One multiply-add of all sums for each depth; `is_bringing`: with columns
  * that are brought here, and are `is_kept` for other rows. */
 static void add_depths(product_t *p, kir_block_t *block, int64_t rows,
@@ -178,9 +234,13 @@ static void add_depths(product_t *p, kir_block_t *block, int64_t rows,
   kir_expr_t *r, *j, *k;
   kir_buffer_t *line = NULL;
   bool is_from_panels = p->packed != NULL && (is_bringing || !p->is_along);
+  asking_t asking;
+  int64_t groups = is_bringing ? 0 : asking_groups(p);
+  if (groups > 0) find_part(p, block, groups, rows, i0, panel, &asking);
   kir_block_t *depth =
       p->asks_next ? depth_and_next(p, block, rows, i0, panel, &k)
                    : contraction_depth(p, block, is_from_panels, &k);
+  if (groups > 0) ask_part(p, depth, &asking, k);
   if (is_bringing) line = contraction_bring(p, depth, panel, k, is_kept);
   kir_block_t *body = each_accumulator(p, depth, rows, &r, &j);
   kir_expr_t *row = kir_add(t->arena, i0, row_of(p, r, rows));
