@@ -227,10 +227,11 @@ static void note_load(void *user, const kir_expr_t *e) {
 static void check_prefetch(kir_verifier_t *v, const kir_stmt_t *s) {
   const kir_buffer_t *b = s->buffer;
   if (!kir_is_usable(v, b)) return;
-  if (b->space != KIR_GLOBAL || v->lane != NULL || v->warps > 0) {
+  if ((b->space != KIR_GLOBAL && b->space != KIR_LOCAL) || v->lane != NULL ||
+      v->warps > 0) {
     kir_fail(v, v->loc,
-             "prefetch of %s, which is no parameter, in a lane loop or "
-             "beside warp loops", b->name);
+             "prefetch of %s, which is no memory, in a lane loop or beside "
+             "warp loops", b->name);
     return;
   }
   if (s->sub_count != b->rank) {

@@ -169,17 +169,24 @@ static kir_block_t *depth_and_next(product_t *p, kir_block_t *block,
   return block;
 }
 
+/* Panels that lie one behind the other, in the order of use. */
+static bool has_next_panel(const product_t *p) {
+  if (p->packed == NULL) {
+    return !p->b_lies && contraction_panel_count(p, p->nc) > 1;
+  }
+  const tir_expr_t *depth = p->packed->args[p->packed->arg_count - 2];
+  return p->period == 1 && depth->op == TIR_X_INDEX &&
+         depth->u.index == p->k.flat;
+}
+
 /* Groups of rows that may ask for the next panel while they multiply; too few
  * of them would ask for too much at a time. */
 static int64_t asking_groups(const product_t *p) {
   enum { LEAST = 3 };
-  if (p->packed == NULL || p->abreast > 1 || p->is_made || p->period > 1) {
-    return 0;
-  }
-  const tir_expr_t *depth = p->packed->args[p->packed->arg_count - 2];
-  if (depth->op != TIR_X_INDEX || depth->u.index != p->k.flat) return 0;
+  if (p->abreast > 1 || p->width < p->nr || !has_next_panel(p)) return 0;
   int64_t rows = p->mh->op == KIR_X_CONST ? p->mh->u.i64 : p->mc;
-  int64_t groups = (rows + p->mr - 1) / p->mr - p->is_along;
+  int64_t groups = (rows + p->mr - 1) / p->mr;
+  if (p->packed != NULL && p->is_along) groups--;
   return groups < LEAST ? 0 : groups;
 }
 
@@ -203,7 +210,9 @@ static void find_part(product_t *p, kir_block_t *block, int64_t groups,
       i0->op == KIR_X_CONST
           ? tile_int(t, i0->u.i64 / rows)
           : tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, i0, tile_int(t, rows));
-  if (p->is_along) group = kir_add(arena, group, tile_int(t, -1));
+  if (p->packed != NULL && p->is_along) {
+    group = kir_add(arena, group, tile_int(t, -1));
+  }
   a->from = contraction_name(
       p, block, "from",
       kir_mul(arena, kir_mul(arena, group, p->kh), tile_int(t, a->part)));
@@ -212,7 +221,7 @@ static void find_part(product_t *p, kir_block_t *block, int64_t groups,
 static void ask_part(product_t *p, kir_block_t *block, const asking_t *a,
                      kir_expr_t *k) {
   tile_t *t = p->t;
-  uint32_t count = p->packed->arg_count;
+  uint32_t count = p->packed != NULL ? p->packed->arg_count : 3;
   kir_stmt_t *ask = TD_NEW(t->arena, kir_stmt_t);
   ask->kind = KIR_PREFETCH;
   ask->buffer = a->panels;

@@ -465,25 +465,33 @@ kir_expr_t *contraction_column(product_t *p, kir_expr_t *panel, kir_expr_t *k,
 kir_buffer_t *contraction_next_panel(product_t *p, kir_block_t *block,
                                      kir_expr_t *panel, kir_expr_t **subs) {
   tile_t *t = p->t;
+  kir_expr_t *next = kir_add(t->arena, panel, tile_int(t, 1));
+  kir_expr_t *is_there = tile_less(
+      t, kir_mul(t->arena, next, tile_int(t, p->nr)), p->nh);
+  kir_expr_t *or_first[3] = {is_there, next, tile_int(t, 0)};
+  kir_expr_t *wrapped = kir_op(t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3,
+                               or_first);
+  if (p->packed == NULL) {
+    /* behind the last one the first again, for the next rows */
+    subs[0] = contraction_name(p, block, "then", wrapped);
+    subs[1] = tile_int(t, 0);
+    return p->panels;
+  }
   const tir_expr_t *e = p->packed;
   uint32_t leads = e->arg_count - 3;
   for (uint32_t i = 0; i < leads; i++) subs[i] = tile_expr(t, e->args[i]);
-  kir_expr_t *first = tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, p->nb,
-                               tile_int(t, p->nr));
-  kir_expr_t *next = kir_add(t->arena, panel, tile_int(t, 1));
   subs[leads + 1] = p->kb;
   if (!p->is_shallow) {
     /* behind the last one of a depth block comes the first of the next */
-    kir_expr_t *is_there = tile_less(
-        t, kir_mul(t->arena, next, tile_int(t, p->nr)), p->nh);
-    kir_expr_t *panels[3] = {is_there, next, tile_int(t, 0)};
     kir_expr_t *depths[3] = {
         is_there, p->kb, kir_add(t->arena, p->kb, tile_int(t, p->kc))};
-    next = kir_op(t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3, panels);
+    next = wrapped;
     subs[leads + 1] = contraction_name(
         p, block, "depth",
         kir_op(t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3, depths));
   }
+  kir_expr_t *first = tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, p->nb,
+                               tile_int(t, p->nr));
   subs[leads] = contraction_name(p, block, "then",
                                  kir_add(t->arena, first, next));
   return tile_param(t, e->u.value, true, false);

@@ -230,7 +230,7 @@ static const fault_t broken[] = {
     {BODY("alloc register t: f32[4, 4]\nloop.lane l in 0 .. 4 {\n"
           "transpose t }"), "in a lane loop"},
     {BODY("prefetch y[0, 1]"), "2 subscripts"},
-    {BODY("alloc local d: f32[4]\nprefetch d[0]"), "no parameter"},
+    {BODY("alloc register d: f32[4]\nprefetch d[0]"), "no memory"},
     {BODY("loop.lane l in 0 .. 4 { prefetch x[l] }"), "in a lane loop"},
     {BODY("prefetch x[cast.i64(x[0])]"), "reads its place"},
     {BODY("y[0] = pow(true, 1)"), "do not fit"},
@@ -504,7 +504,8 @@ static const char *const safe[] = {
     BODY("loop.lane l in 0 .. 4 where N > 99 { y[l] = x[100] }"),
     BODY("if N == 8 or x[100] > 0.0 { y[0] = 0.0 }"),
     BODY("copy 4 y[4] = x[0]"),
-    BODY("prefetch x[100] prefetch x[-100]"),
+    BODY("alloc local d: f32[4] prefetch d[9]\n"
+         "prefetch x[100] prefetch x[-100]"),
     BODY("alloc register t: f32[2, 2]\nt[1, 0] = 1.0\ntranspose t\n"
          "y[0] = t[0, 1]"),
     BODY(MEETING("barrier", "s[w] = 1.0", "y[w] = s[0] + s[1]")),
