@@ -17,6 +17,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish, need, skip  # noqa: E402
+
 BUILD = os.environ["TDSL_TEST_BUILD"]
 TDSLC = os.path.join(BUILD, "tdslc")
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "arm64.tdsl")
@@ -267,22 +271,14 @@ def flatten(data):
 
 
 def main():
-    version = run(TDSLC, "version", text=True).stdout
-    if re.search(r"llvm +not built in", version):
-        print("needs llvm")
-        sys.exit(77)
+    need("llvm")
     if not shutil.which(CC) or not shutil.which(QEMU):
-        print("needs %s and %s" % (CC, QEMU))
-        sys.exit(77)
-    failed = 0
+        skip("needs %s and %s" % (CC, QEMU))
     with tempfile.TemporaryDirectory() as folder:
         for entry in ROWS:
             lines = check(entry, folder)
-            print("%s %s" % ("not ok" if lines else "ok", entry))
-            for line in lines:
-                print("  " + line)
-            failed += bool(lines)
-    sys.exit(failed > 0)
+            expect(entry, not lines, "\n".join(lines))
+    finish()
 
 
 main()

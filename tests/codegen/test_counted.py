@@ -19,9 +19,8 @@ import tempfile
 sys.dont_write_bytecode = True
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TESTS, "harness"))
-import nvrtc  # noqa: E402
+from report import expect, finish, need  # noqa: E402
 
-FAILED = []
 PRODUCT = """export fn f(x: T[X], w: T[W]) -> y: T[M, N] {
   y[i, j] = sum[k] E
 }
@@ -106,13 +105,6 @@ def counted(folder, text, *more):
     return launches[0]
 
 
-def check(name, good, why=""):
-    print("%s %s" % ("ok" if good else "not ok", name))
-    if not good:
-        print(why)
-        FAILED.append(name)
-
-
 def products(folder):
     for e, x, w in (("x[i, k] * w[k, j]", "M, K", "K, N"),
                     ("x[i, k] * w[j, k]", "M, K", "N, K"),
@@ -127,9 +119,9 @@ def products(folder):
             got = counted(folder, text)
             c = got["counters"]
             size = c["shared.bytes_read"] + c["shared.bytes_written"]
-            check("banks of %s, %s %d x %d x %d" % (e, t, m, n, k),
-                  c["shared.wavefronts"] * 128 <= size * 1.01 and
-                  c["async.bytes"] > 0, got)
+            expect("banks of %s, %s %d x %d x %d" % (e, t, m, n, k),
+                   c["shared.wavefronts"] * 128 <= size * 1.01 and
+                   c["async.bytes"] > 0, got)
 
 
 def rows(folder):
@@ -138,11 +130,11 @@ def rows(folder):
                               ("long", 4 * 4096, 0), ("narrow", 2 * 768, 0)):
         got = counted(folder, ROWS, "--entry", entry, "--dim", "M=64")
         c = got["counters"]
-        check("banks of rows, " + entry,
-              c["shared.wavefronts"] == c["shared.ideal"] > 0, got)
-        check("rows read once, " + entry,
-              64 * row <= c["global.bytes_read"] <= 64 * (row + extra) and
-              c["global.unique_read"] <= 64 * (row + 4), got)
+        expect("banks of rows, " + entry,
+               c["shared.wavefronts"] == c["shared.ideal"] > 0, got)
+        expect("rows read once, " + entry,
+               64 * row <= c["global.bytes_read"] <= 64 * (row + extra) and
+               c["global.unique_read"] <= 64 * (row + 4), got)
 
 
 def long_rows(folder):
@@ -171,11 +163,11 @@ def long_rows(folder):
         numbers = 0 if entry == "halves" else 3 * 4
         c = launches[0]["counters"]
         _, again = one(entry, n, 1 << 20, device)
-        check("one pass over rows, %s of %d" % (entry, n),
-              len(launches) == 1 and launches[0]["grid"][0] == 3 and
-              c["global.bytes_read"] == 3 * n * 4 and
-              c["global.bytes_written"] == 3 * n * size + numbers and
-              got == again, (c, got == again))
+        expect("one pass over rows, %s of %d" % (entry, n),
+               len(launches) == 1 and launches[0]["grid"][0] == 3 and
+               c["global.bytes_read"] == 3 * n * 4 and
+               c["global.bytes_written"] == 3 * n * size + numbers and
+               got == again, (c, got == again))
 
 
 def row_ends(folder):
@@ -202,11 +194,11 @@ def row_ends(folder):
         launches = got[0][0]
         c = launches[0]["counters"]
         need = 4 * (m * n + 24 * (m + n)) # in sectors of 32 bytes
-        check("rows behind a product, %d x %d" % (m, n),
-              len(launches) == 1 and len(got[1][0]) > 3 and
-              c["global.bytes_written"] == 2 * 4 * m * n and
-              0 <= c["global.unique_read"] - need < 3 * 32 and
-              got[0][1] == got[1][1], (len(launches), c))
+        expect("rows behind a product, %d x %d" % (m, n),
+               len(launches) == 1 and len(got[1][0]) > 3 and
+               c["global.bytes_written"] == 2 * 4 * m * n and
+               0 <= c["global.unique_read"] - need < 3 * 32 and
+               got[0][1] == got[1][1], (len(launches), c))
 
 
 def order(folder):
@@ -220,7 +212,7 @@ def order(folder):
         run(folder, text, device, "--out", "y=" + name)
         with open(name, "rb") as f:
             names.append(f.read())
-    check("order of tiles", names[0] == names[1])
+    expect("order of tiles", names[0] == names[1])
 
 
 PICTURES = """dyn N <= 16
@@ -284,14 +276,14 @@ def implicit(folder):
     got = counted(folder, PICTURES, "--dim", "N=2")
     c = got["counters"]
     size = 4 * (2 * 32 * 900 + 64 * 32 * 9)
-    check("convolution", c["global.unique_read"] == size and
-          c["global.unique_written"] == 4 * 2 * 64 * 900 and
-          c["global.sectors"] <= c["global.sectors_ideal"] * 1.15, got)
+    expect("convolution", c["global.unique_read"] == size and
+           c["global.unique_written"] == 4 * 2 * 64 * 900 and
+           c["global.sectors"] <= c["global.sectors_ideal"] * 1.15, got)
     plan = subprocess.run(
         [os.environ["TDSLC"], "dump", "plan", os.path.join(folder, "t.tdsl"),
          "--device", "sim:h100"], capture_output=True, text=True, check=True)
-    check("convolution, arena", "arena 0\n" in plan.stdout, plan.stdout)
-    check("convolution, bits", same(folder, PICTURES, "--dim", "N=1"))
+    expect("convolution, arena", "arena 0\n" in plan.stdout, plan.stdout)
+    expect("convolution, bits", same(folder, PICTURES, "--dim", "N=1"))
 
 
 def grouped(folder):
@@ -300,13 +292,13 @@ def grouped(folder):
     c = got["counters"]
     size = 4 * (8 * 256 * 512 + 64 * 512 + 64)
     tail = c["global.sectors"] - c["global.unique_written"] // 32
-    check("rows that choose", c["global.unique_read"] <= size and
-          tail * 32 <= size * 1.1 and
-          c["global.sectors"] == c["global.sectors_ideal"], got)
+    expect("rows that choose", c["global.unique_read"] <= size and
+           tail * 32 <= size * 1.1 and
+           c["global.sectors"] == c["global.sectors_ideal"], got)
     size = c["shared.bytes_read"] + c["shared.bytes_written"]
-    check("banks of rows that choose",
-          c["shared.wavefronts"] * 128 <= size * 1.03, got)
-    check("rows that choose, bits", same(folder, ROUTED, "--dim", "T=49"))
+    expect("banks of rows that choose",
+           c["shared.wavefronts"] * 128 <= size * 1.03, got)
+    expect("rows that choose, bits", same(folder, ROUTED, "--dim", "T=49"))
 
 
 def gate(folder):
@@ -314,11 +306,11 @@ def gate(folder):
     got = counted(folder, GATE, "--dim", "N=1152")
     c = got["counters"]
     tiles = 9 * 16
-    check("a gate", c["global.bytes_written"] == 4 * 1152 * 1024 and
-          c["global.bytes_read"] == tiles * 4 * 36 * (128 + 2 * 64), got)
+    expect("a gate", c["global.bytes_written"] == 4 * 1152 * 1024 and
+           c["global.bytes_read"] == tiles * 4 * 36 * (128 + 2 * 64), got)
     size = c["shared.bytes_read"] + c["shared.bytes_written"]
-    check("banks of a gate", c["shared.wavefronts"] * 128 <= size * 1.01, got)
-    check("a gate, bits", same(folder, GATE, "--dim", "N=1101"))
+    expect("banks of a gate", c["shared.wavefronts"] * 128 <= size * 1.01, got)
+    expect("a gate, bits", same(folder, GATE, "--dim", "N=1101"))
 
 
 def sweeps(folder):
@@ -331,13 +323,13 @@ def sweeps(folder):
                   "--entry", entry, "--dim", dim)
         launches = json.loads(out)["launches"]
         c = launches[0]["counters"]
-        check("sweep, %s %s" % (entry, dim), len(launches) == kernels and
-              c["global.unique_read"] >= 2 * 4 * size and
-              c["global.sectors"] <= c["global.sectors_ideal"] * 1.02 and
-              c["shared.wavefronts"] <= c["shared.ideal"] * 1.02 and
-              c["global.bytes_written"] <= 4 * size, launches)
-        check("sweep, %s %s, bits" % (entry, dim),
-              same(folder, SWEEPS, "--entry", entry, "--dim", dim))
+        expect("sweep, %s %s" % (entry, dim), len(launches) == kernels and
+               c["global.unique_read"] >= 2 * 4 * size and
+               c["global.sectors"] <= c["global.sectors_ideal"] * 1.02 and
+               c["shared.wavefronts"] <= c["shared.ideal"] * 1.02 and
+               c["global.bytes_written"] <= 4 * size, launches)
+        expect("sweep, %s %s, bits" % (entry, dim),
+               same(folder, SWEEPS, "--entry", entry, "--dim", dim))
 
 
 def taken(folder):
@@ -355,21 +347,19 @@ def taken(folder):
                 if m["code"] == "kernel.occupancy"]
         n = {k: v["most"] for k, v in said[0]["numbers"].items()}
         fits = got["occupancy"]
-        check("what is taken, " + entry, len(said) == 1 and
-              n["blocks"] == got["grid"][0] and
-              n["shared_bytes"] == got["shared_static"] +
-              got["shared_dynamic"] and
-              n["waves"] == -(-n["blocks"] // (132 * n["blocks_resident"])) and
-              0.5 < n["registers"] / got["registers_est"] < 2 and
-              (fits["limiter"] == "registers" or
-               "limited by registers" in said[0]["text"] or
-               n["blocks_resident"] == fits["ctas"]), (said, got))
+        expect("what is taken, " + entry, len(said) == 1 and
+               n["blocks"] == got["grid"][0] and
+               n["shared_bytes"] == got["shared_static"] +
+               got["shared_dynamic"] and
+               n["waves"] == -(-n["blocks"] // (132 * n["blocks_resident"])) and
+               0.5 < n["registers"] / got["registers_est"] < 2 and
+               (fits["limiter"] == "registers" or
+                "limited by registers" in said[0]["text"] or
+                n["blocks_resident"] == fits["ctas"]), (said, got))
 
 
 def main():
-    if nvrtc.library().handle is None:
-        print("needs nvrtc")
-        return 77
+    need("nvrtc")
     with tempfile.TemporaryDirectory() as folder:
         products(folder)
         rows(folder)
@@ -381,8 +371,8 @@ def main():
         gate(folder)
         sweeps(folder)
         taken(folder)
-    return 1 if FAILED else 0
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -18,11 +18,11 @@ TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TESTS, "harness"))
 import environment  # noqa: E402
 import nvrtc  # noqa: E402
+from report import expect, finish, need, skip  # noqa: E402
 
 BUILD = os.environ["TDSL_TEST_BUILD"]
 MARK = -5.0
 STEPS = 6
-FAILED = []
 
 
 def code(at):
@@ -131,13 +131,6 @@ class Kernel:
         driver("cuModuleUnload", module)
 
 
-def check(name, good, why=""):
-    print("%s %s" % ("ok" if good else "not ok", name))
-    if not good:
-        print(why)
-        FAILED.append(name)
-
-
 def windows(executed, blocks, count, reach):
     """Ranges of positions around what those iterations have in hand."""
     out = []
@@ -177,20 +170,17 @@ def run_map(driver, name, source, dims, count, place):
         done += bool(mine)
         wrong += [(p, got[p - lo], 2 * code(place(p)) + 1) for p in mine
                   if got[p - lo] != 2 * code(place(p)) + 1]
-    check(name, not wrong and done == len(spans) and done >= STEPS,
-          "%d of %d places computed, wrong %r\n%s" % (
-              done, len(spans), wrong[:5], kernel.text))
+    expect(name, not wrong and done == len(spans) and done >= STEPS,
+           "%d of %d places computed, wrong %r\n%s" % (
+               done, len(spans), wrong[:5], kernel.text))
     driver("cuMemFree_v2", ctypes.c_uint64(x))
     driver("cuMemFree_v2", ctypes.c_uint64(y))
 
 
 def main():
-    if nvrtc.library().handle is None:
-        print("needs nvrtc")
-        return 77
+    need("nvrtc")
     if environment.Environment(os.path.dirname(TESTS), BUILD).slow():
-        print("a library with sanitizers cannot be opened by Python")
-        return 77
+        skip("a library with sanitizers cannot be opened by Python")
     driver = Driver()
     rows, columns = 60013, 49999
     count, dims = rows * columns, {"R": rows, "C": columns}
@@ -207,8 +197,8 @@ def main():
             head + "export fn f(x: f32[C, R]) -> y: f32[R, C] {\n"
             "  y[i, j] = 2 * x[j, i] + 1\n}\n", dims, count,
             lambda p: p % columns * rows + p // columns)
-    return 1 if FAILED else 0
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

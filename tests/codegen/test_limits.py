@@ -8,18 +8,13 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish, lacks  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
 PARAM_BYTES = 4096     # of a kernel, on every architecture and any NVRTC
 N = 3
-failed = []
-
-
-def expect(name, truth, detail=""):
-    if truth:
-        print("ok " + name)
-    else:
-        failed.append(name)
-        print("not ok %s\n%s" % (name, str(detail)[-3000:]))
 
 
 def tdslc(folder, *arguments):
@@ -48,7 +43,7 @@ def check_answer(folder, name, args, want):
         json.dump({k: {"dtype": "f32", "shape": [N], "data": v}
                    for k, v in args.items()}, f)
     devices = ["interp", "sim"]
-    if re.search(r"nvrtc +not found", tdslc(folder, "version")[1]):
+    if lacks("nvrtc"):
         devices = ["interp"]
     for device in devices:
         code, _, err = tdslc(folder, "run", "f.tdsl", "--in", "@=case.json",
@@ -111,7 +106,7 @@ def main():
         parameters(folder)
         text(folder)
         refusal(folder)
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

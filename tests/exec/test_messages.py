@@ -6,8 +6,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
-FAILED = []
 # What belongs to the compiler: its files, its texts' mnemonics, the tools it
 # calls, and printed addresses.
 INTERNAL = re.compile(r"\w+\.[ch]\b|%\d|\btir\b|\bkir\b|LLVM|NVRTC|ptxas|"
@@ -51,13 +54,6 @@ CASES = {
 }
 
 
-def check(name, good, detail):
-    print("%s %s" % ("ok" if good else "not ok", name))
-    if not good:
-        print("  " + detail[:900].replace("\n", "\n  "))
-        FAILED.append(name)
-
-
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, (text, want, word) in CASES.items():
@@ -71,21 +67,21 @@ def main():
             out = done.stderr.decode("utf-8", "replace")
             head = re.search(r"^\S+%s\.tdsl:\d+:\d+: error\[(\w+)\]: (.*)$"
                              % name, out, re.M)
-            check("id." + name, head and head.group(1) == want
-                  and word in head.group(2),
-                  "want %s\n%s" % (want, out))
+            expect("id." + name, head and head.group(1) == want
+                   and word in head.group(2),
+                   "want %s\n%s" % (want, out))
             if not head:
                 continue
-            check("excerpt." + name,
-                  re.search(r"^ *\d+ \| .*\n +\| *\^", out, re.M), out)
-            check("cure." + name, re.search(r"^help: \S", out, re.M), out)
+            expect("excerpt." + name,
+                   re.search(r"^ *\d+ \| .*\n +\| *\^", out, re.M), out)
+            expect("cure." + name, re.search(r"^help: \S", out, re.M), out)
             told = re.sub(r"^ *\d+ \|.*$", "", out, flags=re.M)
             told = told.replace(path, "")
-            check("words." + name, not INTERNAL.search(told), out)
-            check("status." + name, done.returncode == (4 if want[0] == "B"
-                                                        else 1),
-                  "status %d\n%s" % (done.returncode, out))
-    sys.exit(1 if FAILED else 0)
+            expect("words." + name, not INTERNAL.search(told), out)
+            expect("status." + name, done.returncode == (4 if want[0] == "B"
+                                                         else 1),
+                   "status %d\n%s" % (done.returncode, out))
+    finish()
 
 
 if __name__ == "__main__":

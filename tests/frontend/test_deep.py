@@ -7,8 +7,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
-FAILED = []
 SANITIZED = b"__asan_init" in open(TDSLC, "rb").read()
 
 PARENS = "export fn f(a: f32) -> y: f32 { y = %s }\n"
@@ -60,13 +63,6 @@ def run(arguments, stack, seconds=60):
         "utf-8", "replace")
 
 
-def check(name, good, detail):
-    print("%s %s" % ("ok" if good else "not ok", name))
-    if not good:
-        print("  " + detail[:600].replace("\n", "\n  "))
-        FAILED.append(name)
-
-
 def main():
     stacks = [8 << 20] if SANITIZED else [8 << 20, 256 << 10]
     with tempfile.TemporaryDirectory() as folder:
@@ -84,19 +80,19 @@ def main():
                 else:
                     good = code == 0 or (code in (1, 5) and ids <= LIMITS
                                          and bool(located))
-                check("check." + title, good, "status %s\n%s" % (code, out))
+                expect("check." + title, good, "status %s\n%s" % (code, out))
                 code, out = run(["fmt", path, "-o", path + ".out"], stack)
-                check("fmt." + title, code in (0, 1, 5),
-                      "status %s\n%s" % (code, out))
+                expect("fmt." + title, code in (0, 1, 5),
+                       "status %s\n%s" % (code, out))
                 code, out = run(["dump", "ast", path], stack)
-                check("dump_ast." + title, code in (0, 1, 5),
-                      "status %s\n%s" % (code, out[-600:]))
+                expect("dump_ast." + title, code in (0, 1, 5),
+                       "status %s\n%s" % (code, out[-600:]))
         for device in ("interp", "cpu"):
             code, out = run(["run", os.path.join(folder, "calls_doubled.tdsl"),
                              "--device", device, "--in", "a=1"], 8 << 20)
-            check("run.calls_doubled@" + device,
-                  code == 4 and "error[B01]" in out,
-                  "status %s\n%s" % (code, out))
+            expect("run.calls_doubled@" + device,
+                   code == 4 and "error[B01]" in out,
+                   "status %s\n%s" % (code, out))
         for name, want in RUNS.items():
             path = os.path.join(folder, name + ".tdsl")
             for device in ("interp", "cpu"):
@@ -109,9 +105,9 @@ def main():
                     with open(path + ".json") as f:
                         data = re.search(r'"data":\s*\[([^\]]*)\]', f.read())
                     good = data and float(data.group(1)) == want
-                check("run.%s@%s" % (name, device), good,
-                      "status %s\n%s" % (code, out))
-    sys.exit(1 if FAILED else 0)
+                expect("run.%s@%s" % (name, device), good,
+                       "status %s\n%s" % (code, out))
+    finish()
 
 
 if __name__ == "__main__":

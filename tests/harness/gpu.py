@@ -95,7 +95,7 @@ def environment(env, device, folder, extra=None):
 def of_script(env, path):
     """Variables of a test script that may compile for a GPU, or None."""
     with open(path, encoding="utf-8") as f:
-        names_gpu = re.search(r"\b(sim(:|\")|nvrtc|cuda)", f.read())
+        names_gpu = re.search(r"\bsim(:|\")|nvrtc|\bcuda", f.read())
     return WITH_NVRTC if names_gpu and env.slow() else None
 
 

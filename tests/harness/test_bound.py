@@ -10,17 +10,10 @@ sys.path.insert(0, HERE)
 import bound                                           # noqa: E402
 from tdsl_eval import Program                          # noqa: E402
 from tdsl_values import round32, round_narrow          # noqa: E402
+from report import expect, finish  # noqa: E402
 
-FAILED = []
 U = 2.0 ** -24
 DRAW = random.Random(5)
-
-
-def check(name, good, detail=""):
-    print("%s %s" % ("ok" if good else "not ok", name))
-    if not good:
-        FAILED.append(name)
-        print(detail)
 
 
 def tensor(data, dtype="f32"):
@@ -49,10 +42,10 @@ def f32s(n, scale=1.0):
 X, Y = f32s(257, 3), f32s(257, 3)
 DOT = of("f32 { y = sum[i] x[i] * z[i] }", x=tensor(X), z=tensor(Y))
 EXACT = math.fsum(x * y for x, y in zip(X, Y))
-check("a sum's value is the exact one", abs(DOT[0][0] - EXACT) < 1e-12)
+expect("a sum's value is the exact one", abs(DOT[0][0] - EXACT) < 1e-12)
 SIZE = math.fsum(abs(x * y) for x, y in zip(X, Y))
-check("its bound is n u sum |x|", 0.99 * 257 * U * SIZE <= DOT[0][1]
-      <= 1.01 * 257 * U * SIZE, DOT)
+expect("its bound is n u sum |x|", 0.99 * 257 * U * SIZE <= DOT[0][1]
+       <= 1.01 * 257 * U * SIZE, DOT)
 
 
 def folded(order, lanes):
@@ -68,60 +61,60 @@ def folded(order, lanes):
 
 ORDERS = [list(range(257)), list(range(256, -1, -1)),
           sorted(range(257), key=lambda i: X[i] * Y[i])]
-check("any order of its terms is within", all(
+expect("any order of its terms is within", all(
     within([folded(o, n)], DOT) for o in ORDERS for n in (1, 4, 16, 64)))
-check("a term less is not", not within(
+expect("a term less is not", not within(
     [EXACT - X[3] * Y[3]], DOT) and not within([EXACT * 1.001], DOT))
-check("operands rounded to bf16 are not", not within(
+expect("operands rounded to bf16 are not", not within(
     [math.fsum(round_narrow(x, "bf16") * y for x, y in zip(X, Y))], DOT))
-check("NaN is not", not within([math.nan], DOT))
+expect("NaN is not", not within([math.nan], DOT))
 
 # --- single operations ----------------------------------------------------
 ONE = of("f32[N] { y[i] = x[i] / z[i] }", x=tensor(X[:50]), z=tensor(Y[:50]))
 RIGHT = [round32(x / y) for x, y in zip(X, Y)][:50]
-check("one rounding is within", within(RIGHT, ONE))
-check("two units are not", not within(
+expect("one rounding is within", within(RIGHT, ONE))
+expect("two units are not", not within(
     [r * (1 + 4 * U) for r in RIGHT], ONE))
 EXP = of("f32[N] { y[i] = exp(x[i]) }", x=tensor(X))
-check("a function is within its row of the table", within(
+expect("a function is within its row of the table", within(
     [math.exp(x) * (1 + 1.7 * U) for x in X], EXP) and not within(
-        [math.exp(x) * (1 + 1.9 * U) for x in X], EXP))
+         [math.exp(x) * (1 + 1.9 * U) for x in X], EXP))
 POISONED = of("f32[N] { y[i] = exp(x[i] + z[i]) }", x=tensor(X[:9]),
               z=tensor(Y[:9]))
-check("errors of operands count", within(
+expect("errors of operands count", within(
     [math.exp(round32(x + y)) for x, y in zip(X[:9], Y[:9])], POISONED))
 NARROW = of("bf16[N] { y[i] = bf16(x[i] * z[i]) }", x=tensor(X[:60]),
             z=tensor(Y[:60]))
 STORED = [round_narrow(round32(x * y), "bf16") for x, y in zip(X, Y)][:60]
-check("a store into bf16 is within", within(STORED, NARROW))
-check("the next bf16 but one is not", not within(
+expect("a store into bf16 is within", within(STORED, NARROW))
+expect("the next bf16 but one is not", not within(
     [v * (1 + 2.0 ** -6) for v in STORED], NARROW))
-check("what is exact has no room", of(
+expect("what is exact has no room", of(
     "f32[N] { y[i] = x[i] }", x=tensor([1.5, -2.0])) ==
     [[1.5, 0.0], [-2.0, 0.0]])
 HUGE = of("f32[N] { y[i] = 1 / (x[i] - z[i] * z[i]) }",
           x=tensor([round32(Y[0] * Y[0])]), z=tensor(Y[:1]))
-check("a divisor that may be 0 has no bound", HUGE[0][1] == math.inf)
+expect("a divisor that may be 0 has no bound", HUGE[0][1] == math.inf)
 
 # --- choices --------------------------------------------------------------
 TOP = of("f32 { y = max[i] x[i] * z[i] }", x=tensor(X), z=tensor(Y))
-check("a maximum is within", within(
+expect("a maximum is within", within(
     [max(round32(x * y) for x, y in zip(X, Y))], TOP))
 try:
     of("f32[N] { y[i] = if x[i] * z[i] < 0.3 then 1 else 0 }",
        x=tensor([0.1]), z=tensor([round32(3.0)]))
-    check("a comparison too close to call is told", False)
+    expect("a comparison too close to call is told", False)
 except bound.Undecided:
-    check("a comparison too close to call is told", True)
-check("one that is clear is not", of(
+    expect("a comparison too close to call is told", True)
+expect("one that is clear is not", of(
     "f32[N] { y[i] = if x[i] * z[i] < 0.3 then 1 else 0 }",
     x=tensor([0.1]), z=tensor([2.0])) == [[1.0, 0.0]])
 
 # --- the evaluator afterwards ---------------------------------------------
 PLAIN = Program("b.tdsl", [], text="export fn f(x: f32[2]) -> y: f32 "
                 "{ y = sum[i] x[i] }\n")
-check("it is as before", type(bound.tdsl_values.Var) is type and
-      bound.tdsl_values.Var is not bound.Bound and
-      bound.tdsl_oracle.run_function(
-          PLAIN, "f", {"x": tensor([1.0, 2.0])})[0]["y"]["data"] == [3.0])
-sys.exit(1 if FAILED else 0)
+expect("it is as before", type(bound.tdsl_values.Var) is type and
+       bound.tdsl_values.Var is not bound.Bound and
+       bound.tdsl_oracle.run_function(
+           PLAIN, "f", {"x": tensor([1.0, 2.0])})[0]["y"]["data"] == [3.0])
+finish()

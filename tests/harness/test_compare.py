@@ -8,14 +8,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from compare import compare, equal_bits, index_text  # noqa: E402
 import filetest  # noqa: E402
-
-FAILED = []
-
-
-def check(name, good):
-    print("%s %s" % ("ok" if good else "not ok", name))
-    if not good:
-        FAILED.append(name)
+from report import expect, finish  # noqa: E402
 
 
 def tensor(data, shape=None, dtype="f32"):
@@ -24,12 +17,12 @@ def tensor(data, shape=None, dtype="f32"):
 
 
 def wrong(name, got, want, tol=None, exact=False):
-    check("refuses " + name, bool(compare(
+    expect("refuses " + name, bool(compare(
         {"y": got}, {"y": want}, {"y": tol} if tol else {}, exact)))
 
 
 def right(name, got, want, tol=None, exact=False):
-    check("accepts " + name, not compare(
+    expect("accepts " + name, not compare(
         {"y": got}, {"y": want}, {"y": tol} if tol else {}, exact))
 
 
@@ -53,8 +46,8 @@ wrong("empty data", dict(want, data=[]), want, tol)
 wrong("another shape", dict(want, shape=[3, 2]), want, tol)
 wrong("another dtype", dict(want, dtype="f64"), want, tol)
 wrong("a struct for a tensor", {"a": want}, want, tol)
-check("refuses a missing name", bool(compare({}, {"y": want}, {"y": tol})))
-check("refuses a missing field", bool(compare(
+expect("refuses a missing name", bool(compare({}, {"y": want}, {"y": tol})))
+expect("refuses a missing field", bool(compare(
     {"y": {"a": want}}, {"y": {"a": want, "b": want}}, {})))
 
 one_ulp = 1.0 + 2.0 ** -23
@@ -79,11 +72,11 @@ right("f64 mode at 1e-9", tensor([1.0 + 5e-9]), tensor([1.0]), None, True)
 wrong("f64 mode at 1e-7", tensor([1.0 + 1e-7]), tensor([1.0]), None, True)
 wrong("bf16 off by one ulp in f64 mode", tensor([1.0078125], [1], "bf16"),
       tensor([1.0], [1], "bf16"), [1, 1], True)
-check("equal_bits sees the sign of zero",
-      bool(equal_bits({"y": tensor([-0.0])}, {"y": tensor([0.0])})))
-check("equal_bits accepts itself",
-      not equal_bits({"y": want}, {"y": copy.deepcopy(want)}))
-check("an index is row-major", index_text(4, [2, 3]) == "[1, 1]")
+expect("equal_bits sees the sign of zero",
+       bool(equal_bits({"y": tensor([-0.0])}, {"y": tensor([0.0])})))
+expect("equal_bits accepts itself",
+       not equal_bits({"y": want}, {"y": copy.deepcopy(want)}))
+expect("an index is row-major", index_text(4, [2, 3]) == "[1, 1]")
 
 
 # --- CHECK ----------------------------------------------------------------
@@ -117,7 +110,7 @@ for name, text, good in (
         ("a capture that recurs", "// CHECK: beta [[N:\\d]]\n"
          "// CHECK: gamma [[N]]", False),
         ("metacharacters are text", "// CHECK: alph.", False)):
-    check("CHECK " + name, matches(text, OUT) == good)
+    expect("CHECK " + name, matches(text, OUT) == good)
 
 
 def announced(text, output):
@@ -139,5 +132,5 @@ for name, text, good in (
         ("part of the text", "x\ny //! error[E06] dims do not", True),
         ("another text", "x\ny //! error[E06] shapes", False),
         ("a relative line", "x\ny\n//! error[E06]@-1", True)):
-    check("error line: " + name, announced(text, REPORT) == good)
-sys.exit(1 if FAILED else 0)
+    expect("error line: " + name, announced(text, REPORT) == good)
+finish()

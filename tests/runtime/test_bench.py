@@ -10,6 +10,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish, lacks, need  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
 PROGRAM = """dyn M <= 300, N <= 300, K <= 300
 export fn f(a: f32[M, K], b: f32[N, K], s: inout f32[N]) -> c: f32[M, N] {
@@ -29,14 +33,6 @@ BUILD = os.path.join(os.environ["TDSL_TEST_BUILD"], "tests")
 STAND = {"TDSL_LIBCUDA": os.path.join(BUILD, "stand_driver.so"),
          "TDSL_LIBNVRTC": os.path.join(BUILD, "stand_nvrtc.so"),
          "TDSL_CACHE": "off", "STAND_SM": "80"}
-failed = []
-
-
-def expect(name, truth, detail=""):
-    print(("ok " if truth else "not ok ") + name
-          + ("" if truth else "\n%s" % (detail,)))
-    if not truth:
-        failed.append(name)
 
 
 def tdslc(folder, *args, **extra):
@@ -193,8 +189,7 @@ def splits(folder):
 
 
 def simulated(folder):
-    version = tdslc(folder, "version")[1]
-    if re.search(r"nvrtc +not found", version):
+    if lacks("nvrtc"):
         return
     for more in ([], ["--tune", "--tuning", "s.tuning"]):
         code, out, err = tdslc(folder, "bench", "f.tdsl", *DIMS, "--device",
@@ -223,9 +218,7 @@ def simulated(folder):
 
 
 def main():
-    if re.search(r"llvm +not built in", tdslc(".", "version")[1]):
-        print("needs llvm")
-        sys.exit(77)
+    need("llvm")
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "f.tdsl"), "w") as f:
             f.write(PROGRAM)
@@ -236,7 +229,7 @@ def main():
         on_gpu(folder)
         splits(folder)
         simulated(folder)
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ import sys
 import tempfile
 import threading
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish, need  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
 FULL = os.environ.get("TDSL_TEST_FULL") == "1"
 ROUNDS = 50 if FULL else 2
@@ -30,14 +34,6 @@ DATA = """{"format": 1, "args": {"x": {"dtype": "f32", "shape": [5, 9],
        ",".join(str(i % 5 - 2) for i in range(81)))
 # Two of the sixteen: other accumulation plans and passes, so other kernels.
 OTHERS = {3: ["--plan", "serial"], 11: ["--disable-pass", "all"]}
-failed = []
-
-
-def expect(name, truth, detail=""):
-    print(("ok " if truth else "not ok ") + name
-          + ("" if truth else "\n%s" % detail))
-    if not truth:
-        failed.append(name)
 
 
 def variables(folder, cache):
@@ -97,11 +93,7 @@ def pruner(folder, cache, stop, errors):
 
 
 def main():
-    version = subprocess.run([TDSLC, "version"], capture_output=True,
-                             text=True).stdout
-    if re.search(r"llvm +not built in", version):
-        print("needs llvm")
-        sys.exit(77)
+    need("llvm")
     with tempfile.TemporaryDirectory() as folder:
         cache = os.path.join(folder, "cache")
         with open(os.path.join(folder, "f.tdsl"), "w") as f:
@@ -144,7 +136,7 @@ def main():
         left = [n for n in os.listdir(cache) if not n.endswith(".tdk")]
         expect("nothing_else_stays", done.returncode == 0 and not left,
                "%s %s" % (left, done.stdout + done.stderr))
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

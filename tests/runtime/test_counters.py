@@ -7,13 +7,16 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish, need  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
 PROGRAM = """dyn N <= 4096
 export fn f(x: f32[N]) -> y: f32[N] {
   y[i] = 2 * x[i]
 }
 """
-failed = []
 
 
 def run(folder, *more):
@@ -24,20 +27,8 @@ def run(folder, *more):
     return done.returncode, done.stdout, done.stderr
 
 
-def expect(name, truth, detail=""):
-    if truth:
-        print("ok " + name)
-    else:
-        failed.append(name)
-        print("not ok %s\n%s" % (name, detail))
-
-
 def main():
-    version = subprocess.run([TDSLC, "version"], capture_output=True,
-                             text=True).stdout
-    if re.search(r"nvrtc +not found", version):
-        print("needs nvrtc")
-        sys.exit(77)
+    need("nvrtc")
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "f.tdsl"), "w") as f:
             f.write(PROGRAM)
@@ -65,7 +56,7 @@ def main():
             expect("none_on_" + device, code == 4 and re.search(
                 r"error\[B04\]: this device has no counters", err) and
                 "--device sim" in err, out + err)
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

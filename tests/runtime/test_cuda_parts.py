@@ -6,6 +6,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish, lacks  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
 BUILD = os.path.join(os.environ["TDSL_TEST_BUILD"], "tests")
 PROGRAM = "dyn N <= 64\nexport fn f(x: f32[N]) -> y: f32[N] {\n" \
@@ -15,7 +19,6 @@ NVRTC = {"TDSL_LIBNVRTC": os.path.join(BUILD, "stand_nvrtc.so")}
 BOTH = dict(DRIVER, **NVRTC)
 NOWHERE = {"TDSL_LIBCUDA": "/nonexistent/libcuda.so.1",
            "TDSL_LIBNVRTC": "/nonexistent/libnvrtc.so.13"}
-failed = []
 
 
 def tdslc(arguments, folder, extra=None):
@@ -45,16 +48,9 @@ def check(name, result, code, *wanted, without=()):
     got, text = result
     missing = [w for w in wanted if not re.search(w, text)]
     unwanted = [w for w in without if re.search(w, text)]
-    if got == code and not missing and not unwanted:
-        print("ok " + name)
-        return
-    failed.append(name)
-    print("not ok %s\nexit status %d, wanted %d; missing %r; unwanted %r\n%s"
-          % (name, got, code, missing, unwanted, text))
-
-
-def expect(name, truth, detail=""):
-    check(name, (0 if truth else 1, str(detail)), 0)
+    expect(name, got == code and not missing and not unwanted,
+           "exit status %d, wanted %d; missing %r; unwanted %r\n%s"
+           % (got, code, missing, unwanted, text))
 
 
 # --- parts that are missing -------------------------------------------------
@@ -151,7 +147,7 @@ def limits(folder):
 
 def simulated(folder):
     """The simulated driver, told to fail."""
-    if re.search(r"nvrtc +not found", tdslc(["version"], folder)[1]):
+    if lacks("nvrtc"):
         return
     cache = {"TDSL_CACHE": "on", "TDSL_CACHE_DIR": os.path.join(folder, "c")}
 
@@ -379,7 +375,7 @@ def main():
                      steps, complaints,
                      disassembly):
             part(folder)
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish, need  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
@@ -31,14 +35,6 @@ export fn f(w: W, s: inout f32[N], k: f32, n: i32 in 0 .. 8)
   s[i] := z[i]
 }
 """
-failed = []
-
-
-def expect(name, truth, detail=""):
-    print(("ok " if truth else "not ok ") + name
-          + ("" if truth else "\n%s" % detail))
-    if not truth:
-        failed.append(name)
 
 
 def tdslc(folder, *args):
@@ -66,10 +62,7 @@ def compare(name, folder, path, dims, *more):
 
 
 def main():
-    code, out, _ = tdslc(ROOT, "version")
-    if re.search(r"nvrtc +not found", out):
-        print("needs nvrtc")
-        sys.exit(77)
+    need("nvrtc")
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("rows", ROWS), ("steps", STEPS)):
             with open(os.path.join(folder, name + ".tdsl"), "w") as f:
@@ -101,7 +94,7 @@ def main():
         code, out, err = tdslc(folder, "dump", "memory", "rows.tdsl")
         expect("nothing is copied on the CPU", "on the device" not in out,
                out)
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

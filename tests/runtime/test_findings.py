@@ -8,6 +8,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish, need  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
 PROGRAM = """dyn N <= 64
 export fn f(x: f32[N, 8]) -> y: f32[N] {
@@ -46,15 +50,6 @@ FAULTS = (
     ("no_result", "p2_y[t0] =", "if (t0 != 3) p2_y[t0] =",
      r"(?m)^sim: init.use: element 3 of y$", 0, ("arena", "separate")),
 )
-failed = []
-
-
-def expect(name, truth, detail=""):
-    if truth:
-        print("ok " + name)
-    else:
-        failed.append(name)
-        print("not ok %s\n%s" % (name, detail))
 
 
 def run(folder, device, extra):
@@ -121,11 +116,7 @@ def kernels(folder, made):
 
 
 def main():
-    version = subprocess.run([TDSLC, "version"], capture_output=True,
-                             text=True).stdout
-    if re.search(r"nvrtc +not found", version):
-        print("needs nvrtc")
-        sys.exit(77)
+    need("nvrtc")
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "f.tdsl"), "w") as f:
             f.write(PROGRAM)
@@ -137,7 +128,7 @@ def main():
                result(folder) == Y, said)
         findings(folder)
         kernels(folder, ("cpu", "sim"))
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

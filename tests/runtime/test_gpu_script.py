@@ -8,16 +8,9 @@ import sys
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TESTS, "harness"))
 import environment  # noqa: E402
+from report import expect, finish, lacks, skip  # noqa: E402
 
 BUILD = os.environ["TDSL_TEST_BUILD"]
-failed = []
-
-
-def expect(name, truth, detail=""):
-    print(("ok " if truth else "not ok ") + name
-          + ("" if truth else "\n%s" % detail))
-    if not truth:
-        failed.append(name)
 
 
 def start(command, **extra):
@@ -29,8 +22,7 @@ def start(command, **extra):
 
 def main():
     if environment.Environment(os.path.dirname(TESTS), BUILD).slow():
-        print("a library with sanitizers cannot be opened by Python")
-        sys.exit(77)
+        skip("a library with sanitizers cannot be opened by Python")
     script = ["sh", os.path.join(TESTS, "gpu", "run.sh")]
     code, out = start(script, TDSL_LIBCUDA="/nowhere/libcuda.so.1")
     expect("no_gpu_is_a_skip", code == 0 and re.fullmatch(
@@ -43,10 +35,9 @@ def main():
     for bad in (["--device"], ["--wrong"]):
         code, out = start(script + bad)
         expect("usage" + "_".join(bad).replace("-", "_"), code == 2, out)
-    version = start([os.environ["TDSLC"], "version"])[1]
-    if re.search(r"nvrtc +not found", version):
+    if lacks("nvrtc"):
         print("the rest needs NVRTC")
-        sys.exit(1 if failed else 0)
+        finish()
     agree = [sys.executable, "-B", os.path.join(TESTS, "gpu", "agree.py"),
              "--device", "sim:h100", "--beside", "a100", "--build", BUILD,
              "--seconds", "400", "--groups", "refusals"]
@@ -66,7 +57,7 @@ def main():
     expect("a_wrong_answer_is_told", code == 1 and re.search(
         r"(?m)^wrong random seed \d$", out) and re.search(
             r"(?m)^agreement: NO, [123] items do not agree", out), out)
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

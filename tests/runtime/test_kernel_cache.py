@@ -7,6 +7,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish, lacks, need  # noqa: E402
+
 TDSLC = os.environ["TDSLC"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
@@ -20,7 +24,6 @@ export fn f(x: f32[N]) -> (y: f32[N], s: f32) {
 """
 STAND = {"TDSL_LIBCUDA": os.path.join(BUILD, "stand_driver.so"),
          "TDSL_LIBNVRTC": os.path.join(BUILD, "stand_nvrtc.so")}
-failed = []
 
 
 def tdslc(arguments, folder, **extra):
@@ -42,14 +45,6 @@ def run(folder, device, *more, **extra):
 def result(folder):
     with open(os.path.join(folder, "out.json")) as f:
         return json.load(f)["results"]
-
-
-def expect(name, truth, detail=""):
-    if truth:
-        print("ok " + name)
-    else:
-        failed.append(name)
-        print("not ok %s\n%s" % (name, detail))
 
 
 def entries(path):
@@ -296,22 +291,17 @@ def command(folder):
 
 
 def main():
-    version = subprocess.run([TDSLC, "version"], capture_output=True,
-                             text=True).stdout
-    has_nvrtc = not re.search(r"nvrtc +not found", version)
-    if re.search(r"llvm +not built in", version):
-        print("needs llvm")
-        sys.exit(77)
+    need("llvm")
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "f.tdsl"), "w") as f:
             f.write(PROGRAM)
-        same_results(folder, ["cpu", "sim"] if has_nvrtc else ["cpu"])
+        same_results(folder, ["cpu"] if lacks("nvrtc") else ["cpu", "sim"])
         compiled_once(folder)
         keys(folder, "cpu")
         keys(folder, "cuda")
         folders(folder)
         command(folder)
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "lint"))
+TESTS = os.path.dirname(HERE)
+sys.path[:0] = [os.path.join(TESTS, "lint"), os.path.join(TESTS, "harness")]
 from _tree import BUILD, ROOT, read, rows  # noqa: E402
+from report import expect, finish, skip  # noqa: E402
 
 INCLUDE = [p for p in ("/usr/local/cuda/include", "/opt/cuda/include",
                        "/usr/include")
@@ -357,13 +359,6 @@ def compiles(text):
         return run.stderr if run.returncode else ""
 
 
-def check(name, trouble):
-    print("%s %s" % ("not ok" if trouble else "ok", name))
-    if trouble:
-        print(trouble)
-    return not trouble
-
-
 def nccl():
     """nccl_types.h against nccl.h, and the names that the library exports
     against the vendor's functions of today's header."""
@@ -401,7 +396,8 @@ def nccl():
             body += assertion % ("offsetof(%s, %s)" % (ours, mine),
                                  "offsetof(%s, %s)" % (theirs, other),
                                  ours + "." + mine)
-    good = check("collectives", trouble + compiles(body))
+    trouble += compiles(body)
+    expect("collectives", not trouble, trouble)
     real = set(re.findall(r"\b(p?nccl[A-Z]\w*)\(", vendor))
     real |= {"p" + name for name in real if name[0] == "n"}
     out = subprocess.run(["nm", "-D", "--defined-only",
@@ -409,14 +405,13 @@ def nccl():
                          capture_output=True, text=True, check=True).stdout
     have = {line.split()[-1] for line in out.split("\n") if line.strip()}
     lacking = sorted(real - have)
-    return check("collective exports", "" if not lacking else
-                 "not exported: " + ", ".join(lacking)) and good
+    expect("collective exports", not lacking,
+           "not exported: " + ", ".join(lacking))
 
 
 def main():
     if not INCLUDE:
-        print("needs the vendor's cuda.h")
-        sys.exit(77)
+        skip("needs the vendor's cuda.h")
     head = ('#include <cuda.h>\n#include <stddef.h>\n'
             '#include "runtime/cuda/cuda_types.h"\n')
     assertion = '_Static_assert((long)(%s) == (long)(%s), "%s");\n'
@@ -431,7 +426,8 @@ def main():
             body += assertion % ("RCUDA_" + name, vendor_name(name), name)
         except KeyError:
             trouble += "no vendor's name for RCUDA_%s\n" % name
-    good = check("numbers", trouble + compiles(body))
+    trouble += compiles(body)
+    expect("numbers", not trouble, trouble)
     body = head
     for ours, (theirs, fields) in STRUCTS.items():
         body += assertion % ("sizeof(%s)" % ours, "sizeof(%s)" % theirs,
@@ -442,12 +438,14 @@ def main():
                                  ours + "." + mine)
     structs = set(re.findall(r"typedef struct (rcuda_\w+) \{", text))
     left = structs - set(STRUCTS)
-    good &= check("structs", ("not compared: %s\n" % ", ".join(sorted(left))
-                              if left else "") + compiles(body))
+    trouble = compiles(body)
+    expect("structs", not left and not trouble,
+           "not compared: %s\n%s" % (", ".join(sorted(left)), trouble))
     body = head
     for code, name, _ in rows("runtime/simgpu/sim_errors.def", "SIM_ERROR"):
         body += assertion % (name, code, name)
-    good &= check("errors", compiles(body))
+    trouble = compiles(body)
+    expect("errors", not trouble, trouble)
     stub = os.path.join(os.path.dirname(INCLUDE[0]), "lib64", "stubs",
                         "libcuda.so")
     if os.path.exists(stub):
@@ -460,10 +458,9 @@ def main():
         real = {n for n in exported(stub) if n.startswith("cu")}
         have = exported(os.path.join(BUILD, "libtdsl_simgpu.so"))
         lacking = sorted(real - have)
-        good &= check("exports", "" if not lacking else
-                      "not exported: " + ", ".join(lacking))
-    good &= nccl()
-    sys.exit(0 if good else 1)
+        expect("exports", not lacking, "not exported: " + ", ".join(lacking))
+    nccl()
+    finish()
 
 
 if __name__ == "__main__":

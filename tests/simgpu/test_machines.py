@@ -6,13 +6,16 @@ import os
 import re
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish  # noqa: E402
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 # by compute capability: warps, blocks, registers, shared KiB of a
 # multiprocessor, shared KiB of a block
 GUIDE = {75: (32, 16, 65536, 64, 64), 80: (64, 32, 65536, 164, 163),
          86: (48, 16, 65536, 100, 99), 89: (48, 24, 65536, 100, 99),
          90: (64, 32, 65536, 228, 227), 100: (64, 32, 65536, 228, 227)}
-failed = []
 
 
 def rows(path, macro):
@@ -22,14 +25,6 @@ def rows(path, macro):
     for body in re.findall(r"\b%s\(([^)]*)\)" % macro, text):
         yield [a.strip().strip('"').rstrip("ul") if a.strip()[:1].isdigit()
                else a.strip().strip('"') for a in body.split(",")]
-
-
-def expect(name, truth, detail=""):
-    if truth:
-        print("ok " + name)
-    else:
-        failed.append(name)
-        print("not ok %s\n%s" % (name, detail))
 
 
 def machines():
@@ -66,7 +61,7 @@ def main():
         # a usual device of the architecture is no smaller than ours
         expect("size_" + name, sms in [m[2] for m in ours[cc]] or
                sms > max(m[2] for m in ours[cc]), (sms, ours[cc]))
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 if __name__ == "__main__":
