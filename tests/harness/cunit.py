@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 
+import gpu
+
 LINE = re.compile(r"^(not ok|ok) (\d+)(?: - (.*)| # SKIP ?(.*))?$")
 PLAN = re.compile(r"^\s*1\.\.(\d+)$")
 
@@ -26,12 +28,33 @@ def discover(build):
     return out
 
 
+def loads_nvrtc(env, name):
+    """Whether the source of this test, or a header of its folder that it
+    includes, calls NVRTC or runs what does."""
+    label, _, short = name.partition(".")
+    folder = os.path.join(env.tests, label)
+
+    def text_of(path):
+        try:
+            with open(os.path.join(folder, path), encoding="utf-8") as f:
+                return f.read()
+        except OSError:
+            return ""
+    text = text_of("test_%s.c" % short)
+    text += "".join(map(text_of, re.findall(
+        r'(?m)^#include "([a-z0-9_]+\.h)"', text)))
+    return re.search(r'\bnvrtcCompile|\brcuda_nvrtc_open|"sim[":]',
+                     text) is not None
+
+
 def run_compiled(env, label, name, command, folder):
     """[(test name, status, detail)]"""
     if not os.path.exists(command[0]):
         return [(name, "fail", "%s was not built" % command[0])]
-    code, out = env.start(command, folder, timeout=300,
-                          extra={"CMOCKA_MESSAGE_OUTPUT": "tap"})
+    extra = {"CMOCKA_MESSAGE_OUTPUT": "tap"}
+    if env.slow() and loads_nvrtc(env, name):
+        extra.update(gpu.WITH_NVRTC)
+    code, out = env.start(command, folder, timeout=300, extra=extra)
     plans = [int(m.group(1)) for m in map(PLAN.match, out.split("\n")) if m]
     if not plans:
         if code == 77:
