@@ -98,6 +98,16 @@ static inline bool is_free(const char *n) {
          starts(n, "cuKernelSetA");
 }
 
+/* No call that needs a context works without one. None may be current. */
+static inline void refused_without_context(void) {
+  for (size_t i = 0; i < seen_count; i++) {
+    const char *n = seen[i].name;
+    if (is_free(n)) continue;
+    int code = note(n, zeros(n));
+    if (code != 201) fail_msg("%s without a context: %d", n, code);
+  }
+}
+
 /* The test program that exercises a call. */
 static inline const char *family(const char *n) {
   if (starts(n, "cuMemPool") || starts(n, "cuMemAllocAsync") ||
@@ -115,6 +125,10 @@ static inline const char *family(const char *n) {
     return "graphs";
   if (starts(n, "cuTensorMap")) return "tensor";
   if (is_free(n) && starts(n, "cuMem")) return "virtual";
+  if (starts(n, "cuModule") || starts(n, "cuLaunch") || starts(n, "cuFunc") ||
+      starts(n, "cuStream") || starts(n, "cuEvent") || starts(n, "cuGraph") ||
+      starts(n, "cuOccupancy") || starts(n, "cuThread"))
+    return "driver_work";
   return "driver";
 }
 
@@ -141,6 +155,14 @@ typedef int (*launch_t)(void *, unsigned, unsigned, unsigned, unsigned,
 #define LAUNCH                                                                \
   (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
    unsigned, void *, void **, void **)
+
+#define KERNEL                                                                \
+  PTX_HEAD("sm_80")                                                           \
+  ".visible .global .align 4 .u32 word = 41;\n"                               \
+  ".visible .entry k(.param .u64 p, .param .u32 v) .maxntid 64, 1, 1 {\n"     \
+  ".reg .b64 %d<3>; .reg .b32 %r<3>; .shared .b32 s[32];\n"                   \
+  "ld.param.u64 %d1, [p]; ld.param.u32 %r1, [v]; atom.global.add.u32 %r2, "   \
+  "[%d1], %r1; ret; }\n"
 
 /* How many findings name the check, and all of them forgotten. */
 static inline int findings(const char *check) {

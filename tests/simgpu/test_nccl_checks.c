@@ -479,7 +479,7 @@ static void codes(void **state) {
 
 static int setup(void **state) {
   (void)state;
-  return driver_setup("model:h100,devices:4,deadline:300");
+  return driver_setup("model:h100,devices:4,deadline:1000");
 }
 
 int main(void) {
