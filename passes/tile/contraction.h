@@ -63,6 +63,7 @@ typedef struct product {
   /* A block iteration makes bm x nc, mc rows at a time; all mc if is_even. */
   int64_t mr, nr, mc, nc, kc, bm;
   bool is_even;
+  int64_t rest;             /* so few columns more in the last block of a row */
   int64_t width;            /* columns of the micro-kernel: nr, or a part */
   int64_t abreast;          /* panels of it; more than 1 for a few rows */
   kir_buffer_t *rows, *panels, *tile;
@@ -94,6 +95,12 @@ typedef struct product {
 bool contraction_analyse(product_t *p);
 /* Tile sizes of the target, no larger than what there is. */
 void contraction_choose_sizes(product_t *p);
+/* Columns of the micro-kernel that what is left behind the last whole panel
+ * fits, half of one or, where two narrow registers are used in the time of a
+ * wide one, a quarter; 0: nothing is, or it takes all of a panel. */
+int64_t contraction_width_of_rest(const product_t *p);
+/* Panels at work have all their columns. */
+bool contraction_is_whole(const product_t *p);
 void contraction_fill_group(flat_group_t *g, const product_list_t *l);
 /* ---- contraction_group.c ---- */
 /* Where rows choose their columns, by what. */

@@ -108,8 +108,12 @@ kir_block_t *contraction_grid(product_t *p, kir_block_t *block,
   if (p->key != NULL) p->mb = tile_int(t, 0);
   else if (!is_packed) block = row_blocks(p, block, rows);
   if (p->side_count > 1) return contraction_side_grid(p, block);
-  block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0),
-                    tile_dim(t, p->n.extent), p->nc, &p->nb);
+  int64_t n;
+  kir_expr_t *end = p->rest > 0 && ix_is_const(p->n.extent, &n)
+                        ? tile_int(t, n - p->rest)
+                        : tile_dim(t, p->n.extent);
+  block = tile_loop(t, block, KIR_LOOP_BLOCK, "nb", tile_int(t, 0), end,
+                    p->nc, &p->nb);
   p->sides[0].nc = p->nc;
   p->sides[0].nb = p->nb;
   return is_packed ? row_blocks(p, block, rows) : block;

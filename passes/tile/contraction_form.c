@@ -140,6 +140,29 @@ static int64_t even_rows(const product_t *p, int64_t m) {
   return 0;
 }
 
+int64_t contraction_width_of_rest(const product_t *p) {
+  enum { NARROW = 32 }; /* bytes */
+  int64_t n, size = p->type == TDSL_DTYPE_F64 ? 8 : 4;
+  if (!ix_is_const(p->n.extent, &n) || n % p->nr == 0) return 0;
+  if (n % p->nr <= p->nr / 4 && p->nr / 4 * size >= NARROW) return p->nr / 4;
+  return n % p->nr <= p->nr / 2 ? p->nr / 2 : 0;
+}
+
+bool contraction_is_whole(const product_t *p) {
+  int64_t n;
+  return p->width == p->nr && ix_is_const(p->n.extent, &n) &&
+         (n % p->nr == 0 || contraction_width_of_rest(p) > 0);
+}
+
+/* Columns behind the last whole panel that are so few that they need no block
+ * of their own: beside it others would wait for the block that has more. */
+static int64_t few_behind(const product_t *p, int64_t n) {
+  int64_t width = contraction_width_of_rest(p);
+  bool is_few = p->side_count == 1 && n > p->nr && width > 0 &&
+                width <= p->nr / 4;
+  return is_few ? n % p->nr : 0;
+}
+
 /* The next larger number of blocks that m rows are shared out to, by whole
  * pieces of mc; 0: none. */
 static int64_t more_blocks(const product_t *p, int64_t m, int64_t blocks) {
@@ -451,7 +474,8 @@ static void choose_sizes(product_t *p) {
   }
   if (p->nc > n) p->nc = round_up(n, p->nr);
   if (count_packed(p) < p->side_count) {
-    choose_block(p, m, n, k);
+    p->rest = few_behind(p, n);
+    choose_block(p, m, n - p->rest, k);
     return;
   }
   choose_packed_block(p, m, n);

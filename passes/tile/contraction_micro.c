@@ -82,8 +82,7 @@ static void put_whole_or_ragged(product_t *p, kir_block_t *block,
                                 int64_t rows, kir_buffer_t *acc,
                                 kir_expr_t *i0, kir_expr_t *base) {
   tile_t *t = p->t;
-  int64_t n;
-  if (ix_is_const(p->n.extent, &n) && n % p->nr == 0) {
+  if (contraction_is_whole(p)) {
     put_direct(p, block, rows, acc, i0, base, true);
     return;
   }

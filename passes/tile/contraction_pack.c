@@ -387,10 +387,9 @@ static void ask_ahead(product_t *p, kir_block_t *block, kir_expr_t *base,
 /* Column of the block at the depth set. */
 static kir_expr_t *from_memory(product_t *p, kir_expr_t *column) {
   tile_t *t = p->t;
-  int64_t n;
   tile_set_index(t, p->n.flat, kir_add(t->arena, p->nb, column));
   kir_expr_t *v = tile_expr(t, p->b);
-  if (ix_is_const(p->n.extent, &n) && n % p->width == 0) return v;
+  if (contraction_is_whole(p)) return v;
   kir_expr_t *arms[3] = {tile_less(t, column, p->nh), v, contraction_zero(p)};
   return kir_op(t->arena, KIR_X_SELECT, p->type, 3, arms);
 }

@@ -119,7 +119,7 @@ static void alloc_scratch(product_t *p, kir_block_t *block) {
   int64_t rows = p->is_shallow ? p->mc : p->bm;
   for (uint32_t s = 0; s < p->side_count; s++) {
     product_side_t *side = &p->sides[s];
-    int64_t nc = p->sides[side->lead].nc;
+    int64_t nc = p->sides[side->lead].nc + (p->rest > 0 ? p->nr : 0);
     contraction_select(p, s);
     const ix_poly_t *panel_dims[3] = {
         ix_const(pool, contraction_panel_count(p, nc)),
@@ -169,28 +169,34 @@ static void one_panel(product_t *p, kir_block_t *block, uint32_t lead,
   if (p->is_narrow) finish_panel(p, block, panel);
 }
 
-/* Columns of the micro-kernel that what is left behind the last whole panel
- * fits, half of one or, where two narrow registers are used in the time of a
- * wide one, a quarter; 0: nothing is, or it takes all of a panel. */
-static int64_t width_of_rest(const product_t *p) {
-  enum { NARROW = 32 }; /* bytes */
-  int64_t n, size = p->type == TDSL_DTYPE_F64 ? 8 : 4;
-  if (!ix_is_const(p->n.extent, &n) || n % p->nr == 0) return 0;
-  if (n % p->nr <= p->nr / 4 && p->nr / 4 * size >= NARROW) return p->nr / 4;
-  return n % p->nr <= p->nr / 2 ? p->nr / 2 : 0;
-}
-
 static void part_of_panel(product_t *p, kir_block_t *block, uint32_t lead,
                           kir_expr_t *panel) {
   tile_t *t = p->t;
   int64_t n;
-  if (!ix_is_const(p->n.extent, &n) || n > p->nc || p->side_count > 1) {
+  if (!ix_is_const(p->n.extent, &n) || n - p->rest > p->nc ||
+      p->side_count > 1) {
     kir_expr_t *base = kir_mul(t->arena, panel, tile_int(t, p->nr));
     block = &tile_push(t, block, tile_if(t, tile_less(t, base, p->nh)))->body;
   }
-  p->width = width_of_rest(p);
+  p->width = contraction_width_of_rest(p);
   one_panel(p, block, lead, panel);
   p->width = p->nr;
+}
+
+/* Of the only side: the rest goes with the last whole columns. */
+static kir_expr_t *columns_and_rest(product_t *p, kir_block_t *block) {
+  tile_t *t = p->t;
+  int64_t n;
+  if (ix_is_const(p->n.extent, &n) && n - p->rest <= p->nc) {
+    return tile_int(t, n);
+  }
+  kir_expr_t *left = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64,
+                              tile_dim(t, p->n.extent), p->nb);
+  kir_expr_t *is_last = tile_op2(t, KIR_X_LE, TDSL_DTYPE_BOOL, left,
+                                 tile_int(t, p->nc + p->rest));
+  kir_expr_t *arms[3] = {is_last, left, tile_int(t, p->nc)};
+  return contraction_name(
+      p, block, "nh", kir_op(t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3, arms));
 }
 
 /* How many columns of each lead are there, where its grid has not said. */
@@ -198,7 +204,9 @@ static void count_columns(product_t *p, kir_block_t *block) {
   for (uint32_t s = 0; s < p->side_count; s++) {
     product_side_t *side = &p->sides[s];
     if (side->lead != s || side->nh != NULL) continue;
-    side->nh = part_of(p, block, "nh", side->nb, side->n.extent, side->nc);
+    side->nh = p->rest > 0 ? columns_and_rest(p, block)
+                           : part_of(p, block, "nh", side->nb,
+                                     side->n.extent, side->nc);
   }
   contraction_select(p, 0);
 }
@@ -206,7 +214,7 @@ static void count_columns(product_t *p, kir_block_t *block) {
 /* Of the side at work, a part of one not counted. */
 static kir_expr_t *panels_of(product_t *p, kir_block_t *block) {
   tile_t *t = p->t;
-  int64_t over = width_of_rest(p) > 0 ? 0 : p->nr - 1;
+  int64_t over = contraction_width_of_rest(p) > 0 ? 0 : p->nr - 1;
   if (p->nh->op == KIR_X_CONST) {
     return tile_int(t, (p->nh->u.i64 + over) / p->nr);
   }
@@ -244,7 +252,7 @@ static void sweep_lead(product_t *p, kir_block_t *rows, uint32_t lead,
   bool is_all = whole == count || (count->op == KIR_X_CONST &&
                                    whole->u.i64 == count->u.i64);
   if (!is_all) some_panels(p, rows, lead, whole, count);
-  if (width_of_rest(p) > 0) {
+  if (contraction_width_of_rest(p) > 0) {
     contraction_select(p, lead);
     part_of_panel(p, rows, lead, count);
   }

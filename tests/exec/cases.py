@@ -449,6 +449,27 @@ def product_ends():
                    name="%d_%d" % (r, n), tol={"z": [1e-6, 1e-6]})
 
 
+def product_rest():
+    """Whole numbers: each sum is one that every order gives exactly."""
+    m, n, k = 30, 129, 280
+    r = random.Random(66)
+    a, b, d = ([r.randint(-8, 8) for _ in range(count)]
+               for count in (m * k, k * n, n))
+    columns = [b[j::n] for j in range(n)]
+    sums = [sum(x * y for x, y in zip(a[i * k:i * k + k], column))
+            for i in range(m) for column in columns]
+    ends = [max(s + d[i % n], 0) for i, s in enumerate(sums)]
+    args = {name: tensor("f32", shape, [float(x) for x in data])
+            for name, shape, data in (("a", [m, k], a), ("b", [k, n], b),
+                                      ("d", [n], d))}
+    for fn, want in (("f", sums), ("g", ends)):
+        yield Case("product_rest", fn,
+                   {name: args[name] for name in ("ab" if fn == "f" else "abd")},
+                   results={"c": tensor("f32", [m, n],
+                                        [float(x) for x in want])},
+                   engines=("cpu",))
+
+
 def update_ends():
     for r, at in ((1, 0), (5, 63), (64, 17)):
         args = {"x": drawn(64, "f32", r, 32), "w": drawn(65, "f32", 64, 32),
@@ -678,8 +699,8 @@ def cases():
                  empty_sweeps, tables, tails, long_tails, gathers,
                  entry_checks, narrow_sums, conversions, literals,
                  many_arguments, equal_dims, names, in_place, loops,
-                 columns, product_ends, update_ends, sides, grouped,
-                 picked_keys, row_ends, lower_terms, rounded_weights,
+                 columns, product_ends, product_rest, update_ends, sides,
+                 grouped, picked_keys, row_ends, lower_terms, rounded_weights,
                  few_values):
         out += list(make())
     return out
