@@ -462,9 +462,8 @@ def product_rest():
     args = {name: tensor("f32", shape, [float(x) for x in data])
             for name, shape, data in (("a", [m, k], a), ("b", [k, n], b),
                                       ("d", [n], d))}
-    for fn, want in (("f", sums), ("g", ends)):
-        yield Case("product_rest", fn,
-                   {name: args[name] for name in ("ab" if fn == "f" else "abd")},
+    for fn, names, want in (("f", "ab", sums), ("g", "abd", ends)):
+        yield Case("product_rest", fn, {name: args[name] for name in names},
                    results={"c": tensor("f32", [m, n],
                                         [float(x) for x in want])},
                    engines=("cpu",))
