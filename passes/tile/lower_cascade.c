@@ -414,6 +414,7 @@ void tile_lower_cascade(tile_t *t) {
   }
   tile_sweep_scan(&s, block, NULL, s.block);
   tile_sweep_range(&s, block, s.block, &lo, &hi);
+  tile_sweep_choose_turns(&s, block, hi);
   if (has_splits) {
     sweep_splits(&s, block, lo, hi);
     tile_sweep_use_totals(&s);

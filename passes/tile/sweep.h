@@ -91,6 +91,11 @@ typedef struct sweep {
   kir_expr_t *group_begin, *group_count; /* first of them in the block; rows */
   kir_expr_t *group_end;  /* behind it no row of the group has an element */
   kir_expr_t *gr;         /* row within the group */
+  /* of a sweep by turns (sweep_turns.c): begin of the tile whose scores are
+   * there, and where the last tile ends; NULL: it is none */
+  kir_buffer_t *ready;
+  int64_t turn; /* elements of one */
+  kir_expr_t *limit;
   bool is_full;           /* the tile has SWEEP_TILE elements, here */
   kir_expr_t *origin;     /* where the axis or its split begins */
   kir_expr_t *split_end;
@@ -229,14 +234,22 @@ void tile_sweep_choose_lanes(sweep_t *s, const kir_block_t *block);
 bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n);
 void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block);
 void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block);
-/* Of all rows of the group at once: acc[row][lane], stored where the tile is
- * read; false: the factor does not run along the depth. */
-bool tile_sweep_group_squares(sweep_t *s, packed_t *pk, kir_block_t *block);
+/* Side of the squares that columns are turned by, 0 if there are none: the
+ * target has no shuffles, or the factor does not run along the depth. */
+int64_t tile_sweep_square(const sweep_t *s, const packed_t *pk);
+/* Of all rows of the group at once, elements c .. c + n - 1 of the tile:
+ * acc[row][lane], stored where the tile is read. */
+void tile_sweep_group_square(sweep_t *s, packed_t *pk, kir_block_t *block,
+                             int64_t n, kir_expr_t *c);
 /* A row of the product. */
 void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block);
 
 /* ---- sweep_ahead.c: for sweeps of one row, or of a few ---- */
 
+/* Whether e is more than what memory holds. */
+bool tile_sweep_is_widened(const tir_expr_t *e);
+/* Whether memory says where e is. */
+bool tile_sweep_has_table(const sweep_t *s, tir_expr_t *e);
 /* Lines that a square of n x n asks for; 0: none. */
 int64_t tile_sweep_lines(const sweep_t *s, const packed_t *pk, int64_t n);
 /* Line l of these, for the square at row c and depth i of a tile. */
@@ -248,7 +261,28 @@ void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,
                                kir_expr_t *u, kir_expr_t *base,
                                int64_t lanes);
 
+/* ---- sweep_turns.c: keys of the next tile beside values of this one ---- */
+
+/* Behind the masks and the range; `limit` is where the last tile ends. */
+void tile_sweep_choose_turns(sweep_t *s, kir_block_t *block,
+                             kir_expr_t *limit);
+/* Rows whose accumulators are in registers together, of a sum over terms of
+ * this many numbers; 0: not even one row's are. */
+int64_t tile_sweep_turn_rows(const sweep_t *s, const tir_node_t *n);
+/* The scores of the tile, unless they are there. */
+void tile_sweep_first_scores(sweep_t *s, kir_block_t *block);
+/* Behind the rows' states: sums and scores in turns. */
+void tile_sweep_take_turns(sweep_t *s, kir_block_t *block);
+
 /* ---- sweep_group.c: rows of a tile several at a time ---- */
+
+/* Whether the sum's weight is read from where a tile left it. */
+bool tile_sweep_is_whole_sum(const sweep_t *s, uint32_t k);
+/* Terms from .. to - 1 of such a sum, for all rows of the group, `rows` of
+ * them and nr numbers at a time. */
+void tile_sweep_whole_sum(sweep_t *s, uint32_t k, kir_block_t *block,
+                          kir_expr_t *from, kir_expr_t *to, int64_t rows,
+                          int64_t nr);
 
 /* Which factors are used where they are: those that lie as they would be
  * packed. After the masks. */

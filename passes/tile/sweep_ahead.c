@@ -11,7 +11,7 @@
 
 #include "runtime/base/num.h"
 
-enum { LINE = 64, ROWS_AHEAD = 16 };
+enum { LINE = 64, ROWS_AHEAD = 16, TURNS_AHEAD = 2 };
 
 static void note_read(void *user, tir_expr_t *e) {
   bool *reads = user;
@@ -34,20 +34,36 @@ static int64_t line_of(const sweep_t *s, tir_expr_t *e) {
   return LINE / (int64_t)td_dtype_bytes(e->u.value->dtype);
 }
 
+bool tile_sweep_has_table(const sweep_t *s, tir_expr_t *e) {
+  bool reads = false;
+  e = read_by(e);
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    tir_walk(s->t->arena, e->args[i], note_read, &reads);
+  }
+  return reads;
+}
+
 /* The row of e that is asked for: one behind the end of the axis is no fault
  * of memory, but of a table that says where rows are. */
 static kir_expr_t *row_ahead(sweep_t *s, tir_expr_t *e,
                              const tir_index_t *axis, kir_expr_t *row) {
   tile_t *t = s->t;
-  bool reads = false;
-  e = read_by(e);
-  for (uint32_t i = 0; i < e->arg_count; i++) {
-    tir_walk(t->arena, e->args[i], note_read, &reads);
-  }
-  if (!reads) return row;
+  if (!tile_sweep_has_table(s, e)) return row;
   kir_expr_t *last = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64,
                               tile_dim(t, axis->extent), tile_int(t, 1));
   return tile_min(t, row, last);
+}
+
+bool tile_sweep_is_widened(const tir_expr_t *e) {
+  return e->op != TIR_X_LOAD || e->type != e->u.value->dtype;
+}
+
+/* Memory forgets what it is asked for while it has no place, so it is asked
+ * once far ahead and once more near its use.  Not where the hardware finds the
+ * way and arithmetic is what takes the time: of narrow numbers, widened and
+ * used by several rows, there are few bytes for each multiplication. */
+static bool asks_twice(const sweep_t *s, tir_expr_t *e) {
+  return !s->is_few || !tile_sweep_is_widened(e) || tile_sweep_has_table(s, e);
 }
 
 /* The element of e at the indices set. */
@@ -83,12 +99,15 @@ void tile_sweep_ahead_of_square(sweep_t *s, packed_t *pk, kir_block_t *block,
   const tir_index_t *axis = pk->node->indices[s->rows];
   kir_expr_t *at = kir_add(t->arena, kir_mul(t->arena, i, tile_int(t, n)),
                            kir_mul(t->arena, l, tile_int(t, line)));
-  kir_expr_t *row = kir_add(t->arena, kir_add(t->arena, s->begin, c),
-                            tile_int(t, SWEEP_TILE));
-  row = kir_add(t->arena, row, op(t, KIR_X_DIV, at, depth));
-  tile_set_index(t, axis, row_ahead(s, pk->p.b, axis, row));
-  tile_set_index(t, pk->p.k.members[0], op(t, KIR_X_MOD, at, depth));
-  ask(s, block, pk->p.b);
+  kir_expr_t *here = kir_add(t->arena, kir_add(t->arena, s->begin, c),
+                             op(t, KIR_X_DIV, at, depth));
+  int64_t rows[2] = {s->ready != NULL ? TURNS_AHEAD * n : SWEEP_TILE, n};
+  for (int k = 0; k < (asks_twice(s, pk->p.b) ? 2 : 1); k++) {
+    kir_expr_t *row = kir_add(t->arena, here, tile_int(t, rows[k]));
+    tile_set_index(t, axis, row_ahead(s, pk->p.b, axis, row));
+    tile_set_index(t, pk->p.k.members[0], op(t, KIR_X_MOD, at, depth));
+    ask(s, block, pk->p.b);
+  }
 }
 
 /* Element `at` of the next tile of e, which has rows of `width`. */
@@ -123,22 +142,23 @@ void tile_sweep_ahead_of_terms(sweep_t *s, uint32_t k, kir_block_t *block,
     }
     /* a table may be shorter than the axis where a guard says so */
     if (n->guard != NULL && row_ahead(s, e, axis, u) != u) continue;
-    bool is_known = ix_is_const(along->extent, &width) && width % lanes == 0;
-    kir_expr_t *at = kir_add(t->arena, u, tile_int(t, ROWS_AHEAD));
-    if (is_known) {
-      at = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin);
-      at = kir_add(t->arena,
-                   kir_mul(t->arena, base, tile_int(t, SWEEP_TILE)),
-                   kir_mul(t->arena, at, tile_int(t, lanes)));
-    } else {
-      tile_set_index(t, axis, row_ahead(s, e, axis, at));
+    bool is_known = s->ready == NULL && ix_is_const(along->extent, &width) &&
+                    width % lanes == 0;
+    kir_expr_t *at = tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin);
+    at = kir_add(t->arena, kir_mul(t->arena, base, tile_int(t, SWEEP_TILE)),
+                 kir_mul(t->arena, at, tile_int(t, lanes)));
+    for (int64_t l = 0; l < lanes && is_known; l += line) {
+      ask_in_tile(s, block, e, axis, along,
+                  kir_add(t->arena, at, tile_int(t, l)), width);
     }
+    if (is_known && !asks_twice(s, e)) {
+      tile_set_index(t, axis, u);
+      continue;
+    }
+    int64_t rows = s->ready != NULL ? TURNS_AHEAD * s->turn : ROWS_AHEAD;
+    at = kir_add(t->arena, u, tile_int(t, rows));
+    tile_set_index(t, axis, row_ahead(s, e, axis, at));
     for (int64_t l = 0; l < lanes; l += line) {
-      if (is_known) {
-        ask_in_tile(s, block, e, axis, along,
-                    kir_add(t->arena, at, tile_int(t, l)), width);
-        continue;
-      }
       tile_set_index(t, along, kir_add(t->arena, base, tile_int(t, l)));
       ask(s, block, e);
     }

@@ -149,12 +149,12 @@ typedef struct micro {
 } micro_t;
 
 static micro_t micro_open(const sweep_t *s, kir_block_t *block,
-                          tdsl_dtype_t type, int64_t nr) {
+                          tdsl_dtype_t type, int64_t mr, int64_t nr) {
   tile_t *t = s->t;
   ix_pool_t *pool = t->module->pool;
-  const ix_poly_t *dims[2] = {ix_const(pool, s->group), ix_const(pool, nr)};
+  const ix_poly_t *dims[2] = {ix_const(pool, mr), ix_const(pool, nr)};
   return (micro_t){t, tile_alloc(t, block, "acc", type, KIR_REGISTER, 2, dims),
-                   s->group, nr};
+                   mr, nr};
 }
 
 /* Lanes of one row of the accumulators, in a loop over the rows. */
@@ -210,14 +210,20 @@ static void whole_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
   product_t *p = &pk->p;
   tile_home_t *home =
       td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)pk->node->outs[0]);
-  if (s->is_few && tile_sweep_group_squares(s, pk, block)) return;
+  int64_t n = s->is_few ? tile_sweep_square(s, pk) : 0;
   int64_t nr = columns_of(t, p->type, SWEEP_TILE);
   kir_expr_t *c0 = tile_int(t, 0), *i, *r, *l;
+  if (n > 0) {
+    block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", c0,
+                      tile_int(t, SWEEP_TILE), n, &c0);
+    tile_sweep_group_square(s, pk, block, n, c0);
+    return;
+  }
   if (nr < SWEEP_TILE) {
     block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", c0,
                       tile_int(t, SWEEP_TILE), nr, &c0);
   }
-  micro_t m = micro_open(s, block, p->type, nr);
+  micro_t m = micro_open(s, block, p->type, s->group, nr);
   kir_block_t *body = micro_rows(&m, block, &r, &l);
   micro_store(&m, body, r, l, kir_const_f(t->arena, p->type, 0.0));
   kir_block_t *depth = tile_loop(t, block, KIR_LOOP_SERIAL, "i",
@@ -241,11 +247,12 @@ static void whole_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
 
 /* ---- the second product: sums with a packed factor ----------------------- */
 
-/* The weight is read from where a tile left it. */
-static bool is_whole_sum(const sweep_t *s, uint32_t k) {
+bool tile_sweep_is_whole_sum(const sweep_t *s, uint32_t k) {
   const tir_node_t *n = s->t->nodes[k];
+  if (!sweep_is_sum(n) || (!s->in_place[k] && s->factors[k] == NULL)) {
+    return false;
+  }
   const tir_expr_t *w = n->body->args[0];
-  if (!s->in_place[k] && s->factors[k] == NULL) return false;
   if (w->op != TIR_X_LOAD) return false;
   for (uint32_t i = 0; i < s->t->node_count; i++) {
     const tir_node_t *tile = s->t->nodes[i];
@@ -254,45 +261,83 @@ static bool is_whole_sum(const sweep_t *s, uint32_t k) {
   return false;
 }
 
-static void whole_sum(sweep_t *s, uint32_t k, kir_block_t *block) {
+/* Where row q of the accumulators is: a register row has SWEEP_LANES numbers
+ * at most, so one of a state may be several of them. */
+typedef struct spot {
+  kir_expr_t *row, *at; /* of the group; of the state's row */
+} spot_t;
+
+static spot_t spot_of(const micro_t *m, int64_t pieces, kir_expr_t *r0,
+                      kir_expr_t *d0, kir_expr_t *q, kir_expr_t *l) {
+  tile_t *t = m->t;
+  td_arena_t *arena = t->arena;
+  if (pieces == 1) {
+    return (spot_t){kir_add(arena, r0, q), kir_add(arena, d0, l)};
+  }
+  kir_expr_t *n = tile_int(t, pieces);
+  kir_expr_t *row = tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, q, n);
+  kir_expr_t *piece = tile_op2(t, KIR_X_MOD, TDSL_DTYPE_I64, q, n);
+  piece = kir_mul(arena, piece, tile_int(t, m->nr));
+  return (spot_t){kir_add(arena, r0, row),
+                  kir_add(arena, d0, kir_add(arena, piece, l))};
+}
+
+void tile_sweep_whole_sum(sweep_t *s, uint32_t k, kir_block_t *block,
+                          kir_expr_t *from, kir_expr_t *to, int64_t rows,
+                          int64_t nr) {
   tile_t *t = s->t;
   const tir_node_t *n = t->nodes[k];
   const tir_index_t *axis = n->indices[n->index_count - 1];
-  int64_t width = 0;
+  int64_t width = 0, pieces = 1;
   (void)ix_is_const(n->indices[s->rows]->extent, &width);
-  int64_t nr = columns_of(t, n->body->type, width);
-  kir_expr_t *d0 = tile_int(t, 0), *u, *r, *l;
+  kir_expr_t *r0 = tile_int(t, 0), *d0 = tile_int(t, 0), *u, *q, *l;
+  if (rows < s->group) {
+    block = tile_loop(t, block, KIR_LOOP_SERIAL, "r", r0,
+                      tile_int(t, s->group), rows, &r0);
+  }
   if (nr < width) {
     block = tile_loop(t, block, KIR_LOOP_SERIAL, "d", d0, tile_int(t, width),
                       nr, &d0);
   }
-  micro_t m = micro_open(s, block, n->body->type, nr);
-  kir_block_t *body = micro_rows(&m, block, &r, &l);
-  kir_expr_t *at[2] = {kir_add(t->arena, s->group_begin, r),
-                       kir_add(t->arena, d0, l)};
-  micro_store(&m, body, r, l, kir_load(t->arena, s->states[k], 2, at));
-  kir_block_t *terms = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name,
-                                 s->begin, s->group_end, 1, &u);
+  while (nr / pieces > SWEEP_LANES || nr % pieces != 0) pieces++;
+  micro_t m =
+      micro_open(s, block, n->body->type, rows * pieces, nr / pieces);
+  kir_block_t *body = micro_rows(&m, block, &q, &l);
+  spot_t spot = spot_of(&m, pieces, r0, d0, q, l);
+  kir_expr_t *at[2] = {kir_add(t->arena, s->group_begin, spot.row), spot.at};
+  micro_store(&m, body, q, l, kir_load(t->arena, s->states[k], 2, at));
+  kir_block_t *terms = tile_loop(t, block, KIR_LOOP_SERIAL, axis->name, from,
+                                 to, 1, &u);
   tile_sweep_set_first_row(s);
   tile_set_index(t, axis, u);
   if (s->is_few) tile_sweep_ahead_of_terms(s, k, terms, u, d0, nr);
-  body = micro_rows(&m, terms, &r, &l);
-  kir_expr_t *from[2] = {tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin),
-                         kir_add(t->arena, d0, l)};
+  body = micro_rows(&m, terms, &q, &l);
+  spot = spot_of(&m, pieces, r0, d0, q, l);
   kir_expr_t *factor = NULL;
   if (s->in_place[k]) {
-    tile_set_index(t, n->indices[s->rows], from[1]);
+    tile_set_index(t, n->indices[s->rows], spot.at);
     factor = tile_expr(t, n->body->args[1]);
   } else {
-    factor = kir_load(t->arena, s->factors[k], 2, from);
+    kir_expr_t *place[2] = {
+        tile_op2(t, KIR_X_SUB, TDSL_DTYPE_I64, u, s->begin), spot.at};
+    factor = kir_load(t->arena, s->factors[k], 2, place);
   }
-  tile_sweep_set_group_row(s, r);
+  tile_sweep_set_group_row(s, spot.row);
   tile_set_index(t, axis, u);
-  micro_add(&m, body, r, l, tile_expr(t, n->body->args[0]), factor);
-  body = micro_rows(&m, block, &r, &l);
-  kir_expr_t *to[2] = {kir_add(t->arena, s->group_begin, r),
-                       kir_add(t->arena, d0, l)};
-  tile_store(t, body, s->states[k], 2, to, micro_load(&m, r, l));
+  micro_add(&m, body, q, l, tile_expr(t, n->body->args[0]), factor);
+  body = micro_rows(&m, block, &q, &l);
+  spot = spot_of(&m, pieces, r0, d0, q, l);
+  at[0] = kir_add(t->arena, s->group_begin, spot.row);
+  at[1] = spot.at;
+  tile_store(t, body, s->states[k], 2, at, micro_load(&m, q, l));
+}
+
+static void all_of_sum(sweep_t *s, uint32_t k, kir_block_t *block) {
+  const tir_node_t *n = s->t->nodes[k];
+  int64_t width = 0;
+  (void)ix_is_const(n->indices[s->rows]->extent, &width);
+  tile_sweep_whole_sum(s, k, block, s->begin, s->group_end, s->group,
+                       columns_of(s->t, n->body->type, width));
 }
 
 /* ---- a tile -------------------------------------------------------------- */
@@ -320,7 +365,7 @@ static void between(sweep_t *s, kir_block_t *block, bool is_masked) {
   tile_sweep_add_orders(s, block);
   tile_sweep_moves(s, tile_sweep_if_moved(s, block));
   for (uint32_t k = 0; k < t->node_count; k++) {
-    if (sweep_is_sum(t->nodes[k]) && !is_whole_sum(s, k)) {
+    if (sweep_is_sum(t->nodes[k]) && !tile_sweep_is_whole_sum(s, k)) {
       tile_sweep_add(s, k, block);
     }
   }
@@ -330,7 +375,8 @@ static void between(sweep_t *s, kir_block_t *block, bool is_masked) {
 static void whole_group(sweep_t *s, kir_block_t *block, kir_expr_t *must) {
   tile_t *t = s->t;
   s->is_full = true;
-  for (uint32_t k = 0; k < t->node_count; k++) {
+  if (s->ready != NULL) tile_sweep_first_scores(s, block);
+  for (uint32_t k = 0; k < t->node_count && s->ready == NULL; k++) {
     if (s->packed[k].in_groups) whole_product(s, &s->packed[k], block);
   }
   if (must != NULL) {
@@ -340,8 +386,9 @@ static void whole_group(sweep_t *s, kir_block_t *block, kir_expr_t *must) {
   } else {
     between(s, block, s->masks.count > 0);
   }
-  for (uint32_t k = 0; k < t->node_count; k++) {
-    if (sweep_is_sum(t->nodes[k]) && is_whole_sum(s, k)) whole_sum(s, k, block);
+  if (s->ready != NULL) tile_sweep_take_turns(s, block);
+  for (uint32_t k = 0; k < t->node_count && s->ready == NULL; k++) {
+    if (tile_sweep_is_whole_sum(s, k)) all_of_sum(s, k, block);
   }
   s->is_full = false;
 }

@@ -69,9 +69,7 @@ static void pack_squares(sweep_t *s, packed_t *pk, kir_block_t *block,
              kir_load(t->arena, square, 2, (kir_expr_t *[]){r, l}));
 }
 
-/* Side of the squares, 0 if there are none: the target has no shuffles, or
- * the factor does not run along the depth. */
-static int64_t square_of(const sweep_t *s, packed_t *pk) {
+int64_t tile_sweep_square(const sweep_t *s, const packed_t *pk) {
   tile_t *t = s->t;
   int64_t depth, n = (int64_t)t->target->lanes;
   contiguity_t c = {.along = pk->p.k.members[0]};
@@ -191,7 +189,7 @@ static void where_it_fits(sweep_t *s, packed_t *pk, kir_block_t *block,
                           void (*lanes)(sweep_t *, packed_t *,
                                         kir_block_t *)) {
   tile_t *t = s->t;
-  int64_t length, n = square_of(s, pk);
+  int64_t length, n = tile_sweep_square(s, pk);
   const ix_poly_t *extent = pk->node->indices[s->rows]->extent;
   if (n == 0) {
     lanes(s, pk, block);
@@ -208,7 +206,7 @@ static void where_it_fits(sweep_t *s, packed_t *pk, kir_block_t *block,
 
 void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
   if (s->block_rows == 1) return; /* used as it is read */
-  if (s->is_few && square_of(s, pk) > 0 && !pk->p.has_guard) {
+  if (s->is_few && tile_sweep_square(s, pk) > 0 && !pk->p.has_guard) {
     /* by rows that go one by one */
     kir_expr_t *is_part = tile_op2(
         s->t, KIR_X_LT, TDSL_DTYPE_BOOL,
@@ -377,18 +375,15 @@ static void squares_product(sweep_t *s, packed_t *pk, kir_block_t *block,
   store_scores(s, pk, block, c, acc, n);
 }
 
-bool tile_sweep_group_squares(sweep_t *s, packed_t *pk, kir_block_t *block) {
+void tile_sweep_group_square(sweep_t *s, packed_t *pk, kir_block_t *block,
+                             int64_t n, kir_expr_t *c) {
   tile_t *t = s->t;
   product_t *p = &pk->p;
-  int64_t n = square_of(s, pk);
-  if (n == 0) return false;
   tile_home_t *home =
       td_map_get_u64(&t->homes, (uint64_t)(uintptr_t)pk->node->outs[0]);
-  kir_expr_t *c, *i, *r, *row, *l;
+  kir_expr_t *i, *r, *row, *l;
   const ix_poly_t *dims[2] = {ix_const(t->module->pool, s->group),
                               ix_const(t->module->pool, n)};
-  block = tile_loop(t, block, KIR_LOOP_SERIAL, "c", tile_int(t, 0),
-                    tile_int(t, SWEEP_TILE), n, &c);
   kir_buffer_t *acc =
       tile_alloc(t, block, "acc", p->type, KIR_REGISTER, 2, dims);
   kir_block_t *body = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
@@ -430,7 +425,6 @@ bool tile_sweep_group_squares(sweep_t *s, packed_t *pk, kir_block_t *block) {
   at[1] = l;
   kir_expr_t *to[2] = {row, kir_add(t->arena, c, l)};
   tile_store(t, body, home->buffer, 2, to, kir_load(t->arena, acc, 2, at));
-  return true;
 }
 
 void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block) {

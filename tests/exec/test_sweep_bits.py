@@ -27,6 +27,62 @@ export fn causal(x: f32[T]) -> o: f32[T, H, D] { o = attend(x, 0) }
 export fn late(x: f32[T]) -> o: f32[T, H, D] { o = attend(x, -70) }
 """
 
+# Queries that share keys of memory: few of them take keys and values in turns.
+SHARED = """
+dim D = %d
+dyn R <= 64, S <= 4096
+export fn full(q: f32[R, D], k: f32[S, D], v: f32[S, D]) -> o: f32[R, D] {
+  s[r, j] = (sum[d] q[r, d] * k[j, d]) * 0.3
+  m[r] = max[j] s[r, j]
+  e[r, j] = exp(s[r, j] - m[r])
+  l[r] = sum[j] e[r, j]
+  o[r, d] = (sum[j] e[r, j] * v[j, d]) / l[r]
+}
+export fn until(q: f32[R, D], k: f32[S, D], v: f32[S, D]) -> o: f32[R, D] {
+  p[r, j] = sum[d] q[r, d] * k[j, d]
+  s[r, j] = if j < S - 20 - 70 * (r %% 2) then p[r, j] * 0.3 else -inf
+  m[r] = max[j] s[r, j]
+  e[r, j] = exp(s[r, j] - m[r])
+  l[r] = sum[j] e[r, j]
+  o[r, d] = (sum[j] e[r, j] * v[j, d]) / l[r]
+}
+"""
+
+
+def attend(path, entry, rows, keys):
+    out = path + ".json"
+    subprocess.run([TDSLC, "run", path, "--entry", entry, "--dim",
+                    "R=%d" % rows, "--dim", "S=%d" % keys, "--in",
+                    "*=random:1", "--out", out, "-q"], check=True)
+    with open(out) as f:
+        return json.load(f)["results"]["o"]["data"]
+
+
+def check_shared(folder):
+    """Three queries, and six, with the bits that they have among forty."""
+    failed = 0
+    for width, lengths in ((64, (192,)), (128, (95, 170, 1100))):
+        path = os.path.join(folder, "shared%d.tdsl" % width)
+        with open(path, "w") as f:
+            f.write(SHARED % width)
+        for entry in ("full", "until"):
+            kernel = subprocess.run(
+                [TDSLC, "dump", "kir", path, "--entry", entry, "--device",
+                 "cpu:x86-64-v4", "--dim", "R=6"],
+                capture_output=True, text=True, check=True).stdout
+            failed += say("shared.%d.%s" % (width, entry),
+                          "values of this one in turns" in kernel,
+                          kernel[:400])
+            for keys in lengths:
+                many = attend(path, entry, 40, keys)
+                for rows in (3, 6):
+                    few = attend(path, entry, rows, keys)
+                    failed += say(
+                        "shared.%d.%s.%d.%d" % (width, entry, rows, keys),
+                        few == many[:rows * width],
+                        "rows change with their number")
+    return failed
+
 
 def run(path, entry, rows, device="cpu", **env):
     out = path + ".json"
@@ -76,6 +132,7 @@ def main():
             failed += say("wide.%d" % rows,
                           run(wide, "causal", rows) == long[:rows * 384],
                           "a row changes with the number of rows")
+        failed += check_shared(folder)
         empty = run(path, "late", 70)
         failed += say("empty", set(empty) == {0}, "a masked row is not 0")
     sys.exit(failed > 0)
