@@ -151,11 +151,7 @@ static void sweep_tile(sweep_t *s, kir_block_t *block) {
   tile_sweep_scan(s, block, axis, s->block);
   kir_expr_t *may = tile_sweep_judge(s, axis, s->block, false);
   if (may != NULL) block = &tile_push(t, block, tile_if(t, may))->body;
-  for (uint32_t k = 0; k < t->node_count; k++) {
-    packed_t *pk = &s->packed[k];
-    if (pk->node != NULL) tile_sweep_pack_columns(s, pk, block);
-    if (s->factors[k] != NULL) tile_sweep_pack_factor(s, k, block);
-  }
+  if (s->alike == s->block_rows) tile_sweep_pack(s, block);
   if (s->in_groups) {
     tile_sweep_groups(s, block, axis);
     return;

@@ -79,6 +79,7 @@ typedef struct sweep {
   uint32_t rows;          /* shared parallel indices */
   uint32_t blocked;       /* of these, the one a block has several of */
   int64_t block_rows;     /* 1: none */
+  int64_t alike;          /* of these, neighbours that share what is packed */
   kir_expr_t *values[IX_MAX_RANK]; /* of the rows */
   kir_expr_t *from, *count; /* first row of the block, how many there are */
   const sweep_span_t *block; /* these rows; NULL: one */
@@ -221,7 +222,7 @@ void tile_sweep_add(sweep_t *s, uint32_t k, kir_block_t *block);
  * branch for those that did not. */
 kir_block_t *tile_sweep_if_moved(sweep_t *s, kir_block_t *block);
 
-/* ---- sweep_pack.c: what rows of a block share ---- */
+/* ---- sweep_rows.c: which rows are a block ---- */
 
 /* Which products are packed, and which row index a block has several of. */
 void tile_sweep_find_products(sweep_t *s);
@@ -229,11 +230,14 @@ void tile_sweep_find_products(sweep_t *s);
  * mention it, the divisor if it mentions a quotient of it only, else 1. */
 int64_t tile_sweep_rows_alike(const sweep_t *s, tir_expr_t *e,
                               const tir_index_t *index);
+
+/* ---- sweep_pack.c: what rows of a block share ---- */
+
 /* How columns are brought, when all that `block` keeps is made. */
 void tile_sweep_choose_lanes(sweep_t *s, const kir_block_t *block);
 bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n);
-void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block);
-void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block);
+/* Columns and factors of the tile, for the rows that share them. */
+void tile_sweep_pack(sweep_t *s, kir_block_t *block);
 /* Side of the squares that columns are turned by, 0 if there are none: the
  * target has no shuffles, or the factor does not run along the depth. */
 int64_t tile_sweep_square(const sweep_t *s, const packed_t *pk);

@@ -61,7 +61,9 @@ int64_t tile_sweep_block_rows(const sweep_t *s, int64_t most) {
 /* ---- the rows of a group ------------------------------------------------- */
 
 void tile_sweep_set_first_row(sweep_t *s) {
-  s->values[s->blocked] = s->from;
+  bool is_own = s->alike < s->block_rows;
+  s->values[s->blocked] =
+      is_own ? kir_add(s->t->arena, s->from, s->group_begin) : s->from;
   tile_sweep_set_rows(s);
 }
 
@@ -421,6 +423,10 @@ void tile_sweep_groups(sweep_t *s, kir_block_t *block,
                       tile_int(t, 1));
   kir_expr_t *may = tile_sweep_judge(s, axis, rows, false);
   if (may != NULL) block = &tile_push(t, block, tile_if(t, may))->body;
+  if (s->alike < s->block_rows) {
+    tile_sweep_set_first_row(s);
+    tile_sweep_pack(s, block);
+  }
   kir_stmt_t *choice = tile_push(t, block, tile_if(t, is_whole(s, axis)));
   kir_expr_t *must = tile_sweep_judge(s, axis, rows, true);
   /* tensors are looked through for the rows of the block */

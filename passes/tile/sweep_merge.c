@@ -205,7 +205,7 @@ static void load_chunk(sweep_place_t *p, kir_block_t *block, kir_expr_t *base,
 }
 
 void tile_lower_merge(tile_t *t) {
-  sweep_t s = {.t = t, .block_rows = 1};
+  sweep_t s = {.t = t, .block_rows = 1, .alike = 1};
   kir_block_t *block = &t->kernel->body;
   const tir_index_t *axis = NULL;
   tir_node_t *first = NULL;

@@ -204,7 +204,7 @@ static void where_it_fits(sweep_t *s, packed_t *pk, kir_block_t *block,
   }
 }
 
-void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
+static void pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
   if (s->block_rows == 1) return; /* used as it is read */
   if (s->is_few && tile_sweep_square(s, pk) > 0 && !pk->p.has_guard) {
     /* by rows that go one by one */
@@ -221,7 +221,7 @@ void tile_sweep_pack_columns(sweep_t *s, packed_t *pk, kir_block_t *block) {
 
 /* The second factor of a sum: rows of memory become neighbours, and are
  * widened once. */
-void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block) {
+static void pack_factor(sweep_t *s, uint32_t k, kir_block_t *block) {
   tile_t *t = s->t;
   const tir_node_t *n = t->nodes[k];
   const tir_index_t *axis = n->indices[n->index_count - 1];
@@ -249,6 +249,14 @@ void tile_sweep_pack_factor(sweep_t *s, uint32_t k, kir_block_t *block) {
   tile_store(t, block, s->factors[k], 2, at, v);
 }
 
+void tile_sweep_pack(sweep_t *s, kir_block_t *block) {
+  for (uint32_t k = 0; k < s->t->node_count; k++) {
+    packed_t *pk = &s->packed[k];
+    if (pk->node != NULL) pack_columns(s, pk, block);
+    if (s->factors[k] != NULL) pack_factor(s, k, block);
+  }
+}
+
 /* Whether a sum's second factor is the same for all rows of the block. */
 bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n) {
   td_arena_t *arena = s->t->arena;
@@ -266,7 +274,7 @@ bool tile_sweep_shares_factor(const sweep_t *s, const tir_node_t *n) {
   }
   return tir_mentions_index(arena, f, n->indices[s->rows]) &&
          tile_sweep_rows_alike(s, f, n->indices[s->blocked]) >=
-             s->block_rows;
+             s->alike;
 }
 
 /* ---- products ------------------------------------------------------------ */
@@ -432,137 +440,5 @@ void tile_sweep_product(sweep_t *s, packed_t *pk, kir_block_t *block) {
     packed_product(s, pk, block);
   } else {
     where_it_fits(s, pk, block, squares_product, lanes_product);
-  }
-}
-
-/* Deepest product that is packed: columns of a tile are all there, on a CPU
- * in a cache. */
-static int64_t most_depth(const tile_t *t) {
-  return t->target->warp > 0 ? 512 : 8192;
-}
-
-/* ---- which rows ---------------------------------------------------------- */
-
-typedef struct quotient {
-  const tir_index_t *index;
-  int64_t by; /* of index / by, the same everywhere; 0: not seen */
-  tir_expr_t *zero;
-} quotient_t;
-
-static tir_expr_t *without_quotient(void *user, tir_expr_t *e) {
-  quotient_t *q = user;
-  if (e->op != TIR_X_DIV || e->type != TDSL_DTYPE_I64 ||
-      e->args[0]->op != TIR_X_INDEX || e->args[0]->u.index != q->index ||
-      e->args[1]->op != TIR_X_CONST || e->args[1]->u.i64 < 2) {
-    return e;
-  }
-  int64_t by = e->args[1]->u.i64;
-  if (q->by != 0 && q->by != by) return e;
-  q->by = by;
-  return q->zero;
-}
-
-int64_t tile_sweep_rows_alike(const sweep_t *s, tir_expr_t *e,
-                              const tir_index_t *index) {
-  td_arena_t *arena = s->t->arena;
-  int64_t extent;
-  if (!tir_mentions_index(arena, e, index)) return INT64_MAX;
-  quotient_t q = {.index = index,
-                  .zero = tir_const_i(arena, TDSL_DTYPE_I64, 0)};
-  tir_expr_t *rest = tir_rewrite(arena, e, without_quotient, &q);
-  bool is_even = q.by > 1 && ix_is_const(index->extent, &extent) &&
-                 extent % q.by == 0;
-  return is_even && !tir_mentions_index(arena, rest, index) ? q.by : 1;
-}
-
-/* The row index that a block has several of: one that no second factor
- * mentions, or else one that they mention as a quotient only, as where
- * several heads have the same keys; then as many rows as have one. */
-static void choose_rows(sweep_t *s, const int64_t *alike) {
-  tile_t *t = s->t;
-  for (int by_quotient = 0; by_quotient < 2; by_quotient++) {
-    for (uint32_t i = s->rows; i-- > 0;) {
-      tir_index_t *index = t->nodes[0]->indices[i];
-      int64_t most = contraction_upper(index->extent);
-      if (by_quotient == 0 ? alike[i] < INT64_MAX || most < 2 : alike[i] < 2) {
-        continue;
-      }
-      if (by_quotient > 0) most = alike[i];
-      int64_t group = tile_sweep_few_rows(
-          s, by_quotient > 0 ? ix_const(t->module->pool, most)
-                             : index->extent);
-      if (by_quotient > 0 && group == 0) continue;
-      s->blocked = i;
-      s->block_rows = most < SWEEP_ROWS ? most : SWEEP_ROWS;
-      if (t->target->warp != 0) return;
-      s->is_few = group > 0;
-      s->group = group > 0 ? group : SWEEP_GROUP;
-      s->block_rows = tile_sweep_block_rows(s, most);
-      s->in_groups = s->is_few || s->block_rows >= SWEEP_GROUP;
-      return;
-    }
-  }
-}
-
-/* A condition that keeps the product from being read as a whole may be one
- * that full tiles do not have. */
-static bool analyse_bare(const sweep_t *s, const tir_node_t *n,
-                         product_t *p) {
-  tile_t *t = s->t;
-  if (t->target->warp == 0 || n->guard == NULL) return false;
-  tir_node_t *bare = TD_NEW(t->arena, tir_node_t);
-  *bare = *n;
-  bare->guard = NULL;
-  *p = (product_t){.t = t, .node = bare, .par = s->rows + 1,
-                   .type = n->body->type};
-  return contraction_analyse(p);
-}
-
-/* Products of tiles whose second factor is the same for several rows. */
-void tile_sweep_find_products(sweep_t *s) {
-  tile_t *t = s->t;
-  int64_t alike[IX_MAX_RANK];
-  bool any = false;
-  for (uint32_t i = 0; i < s->rows; i++) alike[i] = INT64_MAX;
-  for (uint32_t k = 0; k < t->node_count; k++) {
-    tir_node_t *n = t->nodes[k];
-    product_t p = {.t = t, .node = n, .par = s->rows + 1};
-    if (!n->is_tile || n->reduce != TIR_REDUCE_SUM) continue;
-    p.type = n->body->type;
-    int64_t depth;
-    bool is_bare = false;
-    if (!contraction_analyse(&p)) {
-      is_bare = analyse_bare(s, n, &p);
-      if (!is_bare) continue;
-    }
-    if (p.key != NULL || p.k.count != 1 || p.n.count < 1 ||
-        (p.n.count > 1 && t->target->warp == 0) ||
-        p.n.members[p.n.count - 1] != n->indices[s->rows] ||
-        !ix_is_const(p.k.members[0]->extent, &depth) ||
-        depth > most_depth(t)) {
-      continue;
-    }
-    s->packed[k].node = n;
-    s->packed[k].p = p;
-    s->packed[k].is_bare = is_bare;
-    if (is_bare) continue;
-    any = true;
-    for (uint32_t i = 0; i < s->rows; i++) {
-      bool in_m = false;
-      for (uint32_t j = 0; j < p.m.count; j++) {
-        in_m |= p.m.members[j] == n->indices[i];
-      }
-      int64_t rows = in_m ? INT64_MAX
-                          : tile_sweep_rows_alike(s, p.b, n->indices[i]);
-      if (rows == INT64_MAX && !in_m) rows = 1; /* in neither factor */
-      if (rows == INT64_MAX) continue;
-      alike[i] = alike[i] == INT64_MAX || alike[i] == rows ? rows : 1;
-    }
-  }
-  s->block_rows = 1;
-  if (any) choose_rows(s, alike);
-  /* what is packed for several rows is packed for all tiles */
-  for (uint32_t k = 0; k < t->node_count && s->block_rows > 1; k++) {
-    if (s->packed[k].is_bare) s->packed[k].node = NULL;
   }
 }

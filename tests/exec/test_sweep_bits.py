@@ -48,6 +48,36 @@ export fn until(q: f32[R, D], k: f32[S, D], v: f32[S, D]) -> o: f32[R, D] {
 }
 """
 
+# Two queries a head of keys, which pages hold: blocks are of more than one
+# head. With the pages side by side they are of one.
+PAGED = """
+dim H = 16, G = 8, D = 64
+dyn S <= 4096, P <= 256
+require P >= (S + 15) / 16
+fn weigh[N](q: f32[H, D], k: f32[G, N, D], v: f32[G, N, D]) -> o: f32[H, D] {
+  s[h, j in N] = (sum[d] q[h, d] * k[h / 2, j, d]) * 0.3
+  m[h] = max[j] s[h, j]
+  e[h, j] = exp(s[h, j] - m[h])
+  l[h] = sum[j] e[h, j]
+  o[h, d] = (sum[j] e[h, j] * v[h / 2, j, d]) / l[h]
+}
+export fn paged(q: f32[H, D], k: f32[P, 16, G, D], v: f32[P, 16, G, D],
+                page: i32[P] in P, x: f32[S]) -> o: f32[H, D] {
+  s[h, j in S] = (sum[d] q[h, d] * k[page[j / 16], j % 16, h / 2, d]) * 0.3
+  m[h] = max[j] s[h, j]
+  e[h, j] = exp(s[h, j] - m[h])
+  l[h] = sum[j] e[h, j]
+  o[h, d] = (sum[j] e[h, j] * v[page[j / 16], j % 16, h / 2, d]) / l[h]
+}
+export fn flat(q: f32[H, D], k: f32[P, 16, G, D], v: f32[P, 16, G, D],
+               page: i32[P] in P, x: f32[S])
+    -> (o: f32[H, D], kc: f32[G, S, D], vc: f32[G, S, D]) {
+  kc[g, j, d] = k[page[j / 16], j % 16, g, d]
+  vc[g, j, d] = v[page[j / 16], j % 16, g, d]
+  o = weigh(q, kc, vc)
+}
+"""
+
 
 def attend(path, entry, rows, keys):
     out = path + ".json"
@@ -81,6 +111,31 @@ def check_shared(folder):
                         "shared.%d.%s.%d.%d" % (width, entry, rows, keys),
                         few == many[:rows * width],
                         "rows change with their number")
+    return failed
+
+
+def check_paged(folder):
+    path = os.path.join(folder, "paged.tdsl")
+    with open(path, "w") as f:
+        f.write(PAGED)
+    failed = 0
+    for entry, rows in (("paged", 4), ("flat", 2)):
+        kernels = subprocess.run(
+            [TDSLC, "dump", "kir", path, "--entry", entry, "--device", "cpu"],
+            capture_output=True, text=True, check=True).stdout
+        failed += say("paged." + entry, "blocks of %d rows" % rows in kernels,
+                      kernels[:400])
+    for keys in (200, 1100):
+        got = []
+        for entry in ("paged", "flat"):
+            out = path + ".json"
+            subprocess.run([TDSLC, "run", path, "--entry", entry, "--dim",
+                            "S=%d" % keys, "--dim", "P=80", "--in",
+                            "*=random:1", "--out", out, "-q"], check=True)
+            with open(out) as f:
+                got.append(json.load(f)["results"]["o"]["data"])
+        failed += say("paged.%d" % keys, got[0] == got[1],
+                      "pages change a bit")
     return failed
 
 
@@ -133,6 +188,7 @@ def main():
                           run(wide, "causal", rows) == long[:rows * 384],
                           "a row changes with the number of rows")
         failed += check_shared(folder)
+        failed += check_paged(folder)
         empty = run(path, "late", 70)
         failed += say("empty", set(empty) == {0}, "a masked row is not 0")
     sys.exit(failed > 0)
