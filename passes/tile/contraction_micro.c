@@ -132,7 +132,8 @@ static void ask_row(product_t *p, kir_block_t *block, tir_expr_t *e,
   }
 }
 
-/* Depth loop that asks for the operands of the next product of the batch. */
+/* Depth loop that asks for the operands of the next product of the batch, and
+ * for where its sums go. */
 static kir_block_t *depth_and_next(product_t *p, kir_block_t *block,
                                    int64_t rows, kir_expr_t *i0,
                                    kir_expr_t *panel, kir_expr_t **k) {
@@ -160,6 +161,10 @@ static kir_block_t *depth_and_next(product_t *p, kir_block_t *block,
   tile_set_index(t, z, kir_add(t->arena, p->batch_at, tile_int(t, 1)));
   ask_row(p, block, p->a, &p->m, &p->k, row);
   ask_row(p, block, p->b, &p->k, &p->n, row);
+  if (p->is_direct) {
+    tile_set_element(t, p->places[0]->u.value, NULL);
+    ask_row(p, block, p->places[0], &p->m, &p->n, row);
+  }
   tile_set_index(t, z, p->batch_at);
   block = tile_loop(t, block, KIR_LOOP_UNROLL, "within", tile_int(t, 0),
                     tile_int(t, step), 1, &within);
@@ -231,6 +236,26 @@ static void ask_part(product_t *p, kir_block_t *block, const asking_t *a,
       kir_add(t->arena, a->from,
               kir_mul(t->arena, k, tile_int(t, a->part)));
   tile_push(t, block, ask);
+}
+
+/* Where sums go when they are complete: lines that no cache has are brought
+ * while they are added up. */
+static void ask_place(product_t *p, kir_block_t *block, int64_t rows,
+                      kir_expr_t *i0, kir_expr_t *base) {
+  enum { LINE = 64 };
+  tile_t *t = p->t;
+  int64_t line = LINE / (p->type == TDSL_DTYPE_F64 ? 8 : 4), n;
+  bool is_aligned = ix_is_const(p->n.extent, &n) && n % line == 0;
+  kir_expr_t *r;
+  tile_set_element(t, p->places[0]->u.value, NULL);
+  kir_block_t *each = tile_loop(t, block, KIR_LOOP_UNROLL, "r",
+                                tile_int(t, 0), tile_int(t, rows), 1, &r);
+  for (int64_t l = 0; l < p->width + (is_aligned ? 0 : line); l += line) {
+    int64_t at = l < p->width ? l : p->width - 1;
+    contraction_set_place(p, kir_add(t->arena, i0, r),
+                          kir_add(t->arena, base, tile_int(t, at)));
+    contraction_ask(p, each, p->places[0]);
+  }
 }
 
 /* One multiply-add of all sums for each depth; `is_bringing`: with columns
@@ -306,6 +331,11 @@ static void micro_kernel(product_t *p, kir_block_t *block, int64_t rows,
   }
   body = each_accumulator(p, first, rows, &r, &j);
   tile_store(t, body, acc, 2, (kir_expr_t *[]){r, j}, contraction_zero(p));
+  /* rows of a list have to be read */
+  if (p->is_direct && p->is_shallow && p->abreast == 1 && !p->asks_next &&
+      p->key == NULL) {
+    ask_place(p, block, rows, i0, base);
+  }
   multiply(p, block, rows, acc, i0, panel, has_first, is_all);
   if (!p->is_direct) {
     put_tile(p, block, rows, acc, i0, base);
