@@ -25,6 +25,7 @@ typedef struct kernel_row {
   uint64_t launches, failed;
   uint64_t shapes[SHAPES][3];  /* grid, block, cluster */
   uint64_t registers, shared_static, shared_dynamic, local;
+  bool is_assembled; /* registers are the assembler's */
   uint64_t blocks, warps;      /* resident on a multiprocessor */
   const char *limiter;
   counters_t counters, mix;
@@ -116,7 +117,9 @@ static bool read_launch(table_t *t, io_json_t *j) {
       t->launches++;
     } else if (td_str_eqc(key, "result")) {
       row->failed += take(j) != 0;
-    } else if (td_str_eqc(key, "registers_est")) {
+    } else if (td_str_eqc(key, "registers_est") ||
+               td_str_eqc(key, "registers")) {
+      row->is_assembled = td_str_eqc(key, "registers");
       row->registers = take(j);
     } else if (td_str_eqc(key, "shared_static")) {
       row->shared_static = take(j);
@@ -229,9 +232,10 @@ static void put_kernel(td_buf_t *out, const table_t *t,
                   (unsigned long long)v[2]);
   }
   td_buf_printf(out,
-                "  resources registers %llu (estimated) shared %llu local "
+                "  resources registers %llu%s shared %llu local "
                 "%llu\n  resident  blocks %llu warps %llu, limited by %s\n",
                 (unsigned long long)row->registers,
+                row->is_assembled ? "" : " (estimated)",
                 (unsigned long long)(row->shared_static +
                                      row->shared_dynamic),
                 (unsigned long long)row->local,

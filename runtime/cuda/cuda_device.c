@@ -274,6 +274,8 @@ static bool configure(td_task_t *task, rcuda_gpu_t *d, const char *items) {
   at = td_os_dlsym(d->driver.library, RCUDA_SIM_COUNTERS_GET);
   memcpy(&d->counters_get, &at, sizeof at);
   if (d->counters_get == NULL) d->counters_count = NULL;
+  at = td_os_dlsym(d->driver.library, RCUDA_SIM_REGISTERS);
+  memcpy(&d->tell_registers, &at, sizeof at);
   if (items == NULL) return true;
   if (set != NULL && set(items) == 0) return true;
   td_diag_t *diag = td_diag(task, TD_B04, TD_NO_LOC,

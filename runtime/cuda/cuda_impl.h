@@ -42,6 +42,7 @@ typedef struct rcuda_gpu {
   size_t told;                  /* findings whose tensor was said */
   rcuda_sim_count_t counters_count; /* NULL: nothing is counted */
   rcuda_sim_get_t counters_get;
+  rcuda_sim_registers_t tell_registers; /* NULL: a real driver */
   rcuda_device_t ordinal;
   char name[128];
   uint32_t sm, sm_count;

@@ -7,6 +7,7 @@
 #include "runtime/cuda/cuda_impl.h"
 
 #include "runtime/cuda/cuda_about.h"
+#include "runtime/cuda/cuda_cubin.h"
 #include "runtime/cuda/cuda_nvrtc.h"
 #include "runtime/hal/bind.h"
 
@@ -63,6 +64,13 @@ static void explain(loading_t *l, const plan_module_t *m,
   if (log[0] != '\0') td_diag_note(diag, "%s", log);
 }
 
+/* The simulator runs PTX, of which nobody knows what the assembler makes. */
+static void tell_registers(void *user, const char *kernel,
+                           uint32_t registers) {
+  const rcuda_gpu_t *d = user;
+  (void)d->tell_registers(kernel, registers);
+}
+
 static bool load_module(loading_t *l, const plan_module_t *m,
                         const rcuda_code_t *code, bool is_cached,
                         rcuda_module_t **out) {
@@ -71,6 +79,9 @@ static bool load_module(loading_t *l, const plan_module_t *m,
   int results[2] = {RCUDA_NO_BINARY_FOR_GPU, RCUDA_SUCCESS};
   rcuda_enter(d);
   if (code->cubin_bytes > 0) {
+    if (d->tell_registers != NULL) {
+      rcuda_cubin_registers(code->cubin, code->cubin_bytes, tell_registers, d);
+    }
     results[0] = load_image(d, code->cubin, log, out);
   }
   bool is_ptx = is_unsuited(results[0]);

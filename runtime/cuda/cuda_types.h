@@ -488,5 +488,8 @@ typedef void (*rcuda_sim_reset_t)(void);
 #define RCUDA_SIM_TRACE_GET      "simgpu_trace_get"      /* get */
 #define RCUDA_SIM_PROBLEM        "simgpu_problem"        /* get, 0: why not */
 #define RCUDA_SIM_RESET          "simgpu_reset"
+/* Registers of a thread of a kernel, as the assembler has it; 0: taken. */
+typedef int (*rcuda_sim_registers_t)(const char *kernel, unsigned count);
+#define RCUDA_SIM_REGISTERS      "simgpu_registers"
 
 #endif

@@ -206,7 +206,8 @@ typedef struct sim_kernel_t {
   uint32_t pred_bytes;    /* of it, the masks at its start */
   uint32_t static_shared, shared_align, dynamic_align;
   uint32_t local_bytes;   /* of one lane */
-  uint32_t registers;     /* estimate */
+  uint32_t registers;     /* of a thread */
+  bool is_assembled;      /* as an assembler said; else estimated */
   uint32_t barriers;      /* mask of ids used; all of them if dynamic */
   uint32_t memory_count;
   bool is_communicating;  /* CTAs talk through global memory */
@@ -233,6 +234,8 @@ sim_kernel_t *sim_decode(td_task_t *task, td_arena_t *arena,
 const sim_fn_t *sim_variant(unsigned wanted);
 const char *sim_variant_name(unsigned wanted);
 bool sim_variant_exists(unsigned wanted);
+
+enum { SIM_MOST_REGISTERS = 255 }; /* of a thread, on all machines */
 
 /* The most registers a thread may have by the kernel's directives. */
 uint32_t sim_register_limit(const ptx_func_t *func);

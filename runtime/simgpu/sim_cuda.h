@@ -273,6 +273,7 @@ size_t simgpu_counters_count(void);
 size_t simgpu_counters_get(size_t index, char *out, size_t bytes);
 size_t simgpu_lines_get(size_t index, char *out, size_t bytes);
 void simgpu_reset(void);
+int simgpu_registers(const char *kernel, unsigned count);
 size_t simgpu_forms_count(void);
 size_t simgpu_forms_get(size_t index, char *out, size_t bytes);
 int cuGetProcAddress_v2(const char *name, void **out, int version,

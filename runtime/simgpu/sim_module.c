@@ -180,6 +180,11 @@ int sim_decode_func(sim_func_t *func, ptx_error_t *error) {
   memset(error, 0, sizeof *error);
   if (td_task_run(&module->task, decode, &d) != TDSL_STATUS_OK)
     return RCUDA_OUT_OF_MEMORY;
+  uint32_t given = func->kernel ? sim_registers_given(func->ptx->name) : 0;
+  if (given) {
+    func->kernel->registers = given;
+    func->kernel->is_assembled = true;
+  }
   for (size_t i = 0; func->kernel && i < func->kernel->forms.length; i++)
     sim_state()->forms[func->kernel->forms.data[i]] = 1;
   return func->kernel ? 0 : error->code ? error->code : RCUDA_INVALID_PTX;

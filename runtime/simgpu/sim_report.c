@@ -146,11 +146,12 @@ static void record_json(td_buf_t *buf, const sim_record_t *r) {
   print_three(buf, "block", r->block);
   print_three(buf, "cluster", r->cluster);
   td_buf_printf(buf,
-                ",\"registers_est\":%u,\"shared_static\":%u,"
+                ",\"registers%s\":%u,\"shared_static\":%u,"
                 "\"shared_dynamic\":%u,\"local\":%u,\"occupancy\":"
                 "{\"ctas\":%u,\"warps\":%u,\"limiter\":\"%s\"},"
                 "\"device.live\":%llu,\"device.peak\":%llu,\"counters\":{",
-                r->registers, r->shared_static, r->shared_dynamic, r->local,
+                r->is_assembled ? "" : "_est", r->registers,
+                r->shared_static, r->shared_dynamic, r->local,
                 r->occupancy.ctas, r->occupancy.warps, r->occupancy.limiter,
                 (unsigned long long)r->live_bytes,
                 (unsigned long long)r->peak_bytes);

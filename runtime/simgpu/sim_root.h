@@ -176,6 +176,7 @@ typedef struct sim_record_t {
   uint64_t number;
   uint32_t device, grid[3], block[3], cluster[3];
   uint32_t shared_static, shared_dynamic, registers, local;
+  bool is_assembled; /* registers are an assembler's, no estimate */
   sim_occupancy_t occupancy;
   uint64_t live_bytes, peak_bytes;
   int result;
@@ -183,6 +184,12 @@ typedef struct sim_record_t {
   char *lines; /* malloc'd JSON of the counts by source line, or NULL */
   char *allocations; /* likewise of the bytes by allocation */
 } sim_record_t;
+
+/* What simgpu_registers was told of kernels of a name. */
+typedef struct sim_given_t {
+  char *kernel;   /* malloc'd */
+  uint32_t count; /* registers of a thread; 0: none was told */
+} sim_given_t;
 
 #define SIM_MAX_ARGS 12
 
@@ -260,6 +267,8 @@ typedef struct sim_state_t {
   size_t record_count, record_capacity;
   uint8_t forms[2048]; /* rows of ptx_ops.def that some kernel used */
   char problem[256]; /* the last option that was refused */
+  sim_given_t *given;
+  size_t given_count, given_capacity;
   int said[1024]; /* functions whose absence was told, by hash */
 } sim_state_t;
 
@@ -274,6 +283,10 @@ char *sim_lines_text(const sim_kernel_t *kernel, const sim_line_t *lines);
    allocation, as text, and forgotten in the allocations; the caller frees. */
 char *sim_allocations_text(sim_memory_t *memory);
 void sim_records_free(sim_state_t *state);
+/* Registers of a thread that an assembler said, 0: none did
+   (sim_registers.c). */
+uint32_t sim_registers_given(const char *kernel);
+void sim_registers_free(sim_state_t *state);
 
 /* -- the record of calls (sim_trace.c): each with its arguments by value --
    The first statement of an exported function; the macros turn up to twelve

@@ -45,6 +45,7 @@ static void keep_record(const sim_launch_t *launch, int result,
   r->shared_static = k->static_shared;
   r->shared_dynamic = launch->dynamic_shared;
   r->registers = k->registers;
+  r->is_assembled = k->is_assembled;
   r->local = k->local_bytes;
   r->occupancy =
       sim_occupancy(launch->row, launch->threads, k->registers,

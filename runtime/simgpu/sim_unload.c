@@ -66,6 +66,7 @@ __attribute__((destructor)) static void sim_unload(void) {
   sim_trace_free(s);
   free(s->slots);
   sim_records_free(s);
+  sim_registers_free(s);
   s->slots = NULL;
   s->slot_count = s->slot_capacity = 0;
   s->is_up = false;

@@ -172,6 +172,59 @@ static void resources(void **state) {
   OK(cuModuleUnload, (vp), m);
 }
 
+/* What an assembler says counts instead, of kernels loaded from then on: as
+   the function's attribute, for what fits, and in the record of the launch. */
+static void registers(void **state) {
+  (void)state;
+  static const char text[] =
+      PTX_HEAD("sm_80") ".visible .entry told() { ret; }\n"
+                        ".visible .entry other() { ret; }\n"
+                        ".visible .entry capped() .maxnreg 40 { ret; }\n";
+  static const struct {
+    const char *kernel;
+    unsigned told;
+    int blocks;       /* of 256 threads on an H100: 65,536 registers in all,
+                         eight of them given out at a time */
+    const char *json;
+  } cases[] = {{"told", 168, 1, "\"registers\":168,"},
+               {"told", 121, 2, "\"registers\":121,"},
+               {"told", 0, 8, "\"registers_est\":"},
+               {"other", 0, 8, "\"registers_est\":"},
+               {"capped", 33, 6, "\"registers\":33,"}};
+  int (*tell)(const char *, unsigned);
+  size_t (*get)(size_t, char *, size_t);
+  any_t fn = symbol("simgpu_registers");
+  memcpy(&tell, &fn, sizeof fn);
+  fn = symbol("simgpu_counters_get");
+  memcpy(&get, &fn, sizeof fn);
+  assert_int_equal(tell(NULL, 8), 1);
+  assert_int_equal(tell("", 8), 1);
+  assert_int_equal(tell("told", 256), 1);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    vp m = NULL, f = NULL;
+    int value = 0;
+    char got[4096];
+    assert_int_equal(tell(cases[i].kernel, cases[i].told), 0);
+    OK(cuModuleLoadData, (vp *, const void *), &m, text);
+    OK(cuModuleGetFunction, (vp *, vp, const char *), &f, m,
+       cases[i].kernel);
+    OK(cuFuncGetAttribute, (int *, int, vp), &value,
+       RCUDA_FUNC_REGISTERS, f);
+    if (cases[i].told) assert_int_equal(value, cases[i].told);
+    else assert_in_range(value, 1, 32);
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+       (int *, vp, int, size_t), &value, f, 256, 0);
+    assert_int_equal(value, cases[i].blocks);
+    findings("");
+    OK(cuLaunchKernel, LAUNCH, f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+    SYNC(0);
+    assert_true(get(0, got, sizeof got) > 0);
+    if (!strstr(got, cases[i].json)) fail_msg("%s\n  %s", cases[i].json, got);
+    OK(cuModuleUnload, (vp), m);
+  }
+  assert_int_equal(tell("capped", 0), 0);
+}
+
 /* The first fault answers for everything until the context ends. */
 static void sticky(void **state) {
   (void)state;
@@ -211,7 +264,8 @@ static int setup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(record), cmocka_unit_test(refused),
-      cmocka_unit_test(resources), cmocka_unit_test(sticky),
+      cmocka_unit_test(resources),
+      cmocka_unit_test(registers), cmocka_unit_test(sticky),
       cmocka_unit_test(every_call)};
   return cmocka_run_group_tests_name("simgpu.trace", tests, setup, NULL);
 }
