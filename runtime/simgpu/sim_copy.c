@@ -104,8 +104,9 @@ int sim_check_ranges(const sim_ctx_t *ctx, const sim_op_run_t *op,
 
 /* -- execution -- */
 
-/* Undefined bytes stay undefined where they go, and must not leave. */
-static void copy_piece(uint8_t *q, const uint8_t *p, uint64_t n,
+/* Undefined bytes stay undefined where they go, and must not leave: false
+   with a finding, and the bytes as they are. */
+static bool copy_piece(uint8_t *q, const uint8_t *p, uint64_t n,
                        sim_alloc_t *to, uint64_t dst, sim_alloc_t *from,
                        uint64_t src) {
   const sim_state_t *s = sim_state();
@@ -115,7 +116,8 @@ static void copy_piece(uint8_t *q, const uint8_t *p, uint64_t n,
     sim_poison_range(from, src - from->address, n);
   }
   if (to) sim_poison_range(to, dst - to->address, n);
-  if (!defined && !to && (s->options.checks & SIM_CHECK_INIT)) {
+  bool is_found = !defined && !to && (s->options.checks & SIM_CHECK_INIT);
+  if (is_found) {
     uint64_t at = 0;
     while (sim_is_defined(from, src - from->address + at, 1)) at++;
     sim_host_finding(SIM_CHECK_INIT_USE, "copy to the host", src + at, n,
@@ -124,15 +126,17 @@ static void copy_piece(uint8_t *q, const uint8_t *p, uint64_t n,
                      from->id);
   }
   memmove(q, p, n);
-  if (!to) return;
+  if (!to) return !is_found;
   sim_define(to, dst - to->address, n);
   for (uint64_t k = 0; !defined && k < n; k++) {
     if (!sim_is_defined(from, src - from->address + k, 1))
       sim_undefine(to, dst - to->address + k, 1);
   }
+  return true;
 }
 
 int sim_run_copy(const sim_op_run_t *op, sim_ctx_t *ctx) {
+  bool is_good = true;
   for (uint64_t row = 0; row < sim_op_rows(op); row++) {
     uint64_t src = sim_op_src(op, row), dst = sim_op_dst(op, row);
     uint64_t left = op->bytes;
@@ -146,14 +150,16 @@ int sim_run_copy(const sim_op_run_t *op, sim_ctx_t *ctx) {
       m = n;
       uint8_t *q = p ? range(ctx, dst, &m, true, WHEN_RUN, &to) : NULL;
       if (!p || !q) return RCUDA_ILLEGAL_ADDRESS;
-      copy_piece(q, p, m, to, dst, from, src);
+      is_good &= copy_piece(q, p, m, to, dst, from, src);
       sim_count_copy(from, to, m);
       src += m;
       dst += m;
       left -= m;
     }
   }
-  return 0;
+  return is_good || sim_state()->options.is_warning
+             ? 0
+             : sim_check_row(SIM_CHECK_INIT_USE)->code;
 }
 
 int sim_run_fill(const sim_op_run_t *op, sim_ctx_t *ctx) {

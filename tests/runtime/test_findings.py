@@ -48,7 +48,7 @@ FAULTS = (
     ("race", "p1_s[v0_i] = t0", "p1_s[v0_i / 3 + 1] = t0",
      r"race.global: element [36] of s\n", 70, ("arena", "separate")),
     ("no_result", "p2_y[t0] =", "if (t0 != 3) p2_y[t0] =",
-     r"(?m)^sim: init.use: element 3 of y$", 0, ("arena", "separate")),
+     r"init.use: element 3 of y\n", 70, ("arena", "separate")),
 )
 
 

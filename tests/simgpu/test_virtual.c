@@ -64,8 +64,10 @@ static void grows(void **state) {
   map(at, 2 * PIECE, other);
   let(at, 2 * PIECE, 0, RCUDA_ACCESS_BOTH);
   OK(cuMemcpyHtoD_v2, (u64, const void *, size_t), at + PIECE, host, 8);
+  assert_int_equal(configure("check:warn"), 0);
   OK(cuMemcpyDtoH_v2, (void *, u64, size_t), back, at + PIECE, 16);
   assert_int_equal(findings("init.use"), 1);
+  assert_int_equal(configure("check:all"), 0);
   assert_int_equal(back[12], 0xFF);
   OK(cuMemUnmap, (u64, size_t), at, 2 * PIECE);
   OK(cuMemRelease, (u64), other);
