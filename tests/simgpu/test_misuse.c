@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#define KERNEL                                                                \
+#define STORES                                                                \
   PTX_HEAD("sm_80")                                                           \
   ".visible .entry k(.param .u64 p, .param .u32 n) {\n"                       \
   " .reg .b32 %r<3>; .reg .b64 %d<4>; ld.param.u64 %d1, [p];\n"               \
@@ -104,7 +104,7 @@ static rcuda_ctx_t *first;
 
 static rcuda_func_t *load(rcuda_module_t **m) {
   rcuda_func_t *f = NULL;
-  OK(cuModuleLoadData, (rcuda_module_t **, const void *), m, KERNEL);
+  OK(cuModuleLoadData, (rcuda_module_t **, const void *), m, STORES);
   OK(cuModuleGetFunction, (rcuda_func_t **, void *, const char *), &f, *m,
      "k");
   return f;
