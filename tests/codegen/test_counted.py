@@ -365,7 +365,7 @@ def taken(folder):
                n["shared_bytes"] == got["shared_static"] +
                got["shared_dynamic"] and
                n["waves"] == -(-n["blocks"] // (132 * n["blocks_resident"])) and
-               0.4 < n["registers"] / got["registers"] < 2 and
+               1 / 3 < n["registers"] / got["registers"] < 3 and
                (fits["limiter"] == "registers" or
                 "limited by registers" in said[0]["text"] or
                 n["blocks_resident"] == fits["ctas"]), (said, got))

@@ -13,6 +13,7 @@ USUAL = ("sm_80", "sm_90a")
 # CUDA's own sine and cosine index an array to reduce what is large.
 TURNS = re.compile(r"\b(?:sin|cos)\(|\btd_(?:sin|cos)_f32\(")
 TURN_STACK = 40
+ROUGHLY = 8            # times more or fewer registers than a card says
 # What the assembler says of each kernel of its own accord.
 USUAL_LINE = re.compile(
     r"ptxas info +: (?:Compiling entry|Function properties|Compile time|"
@@ -95,13 +96,17 @@ def complaints(text, log):
     for line in log.splitlines():
         if line.strip() and not USUAL_LINE.match(line):
             yield line
-    for name, stack, spilled, shared, _ in used(log):
+    for name, stack, spilled, shared, registers in used(log):
         seen += 1
         room, card = plan[name]
         room = (room + unit - 1) // unit * unit
         has_turns = stack <= TURN_STACK and TURNS.search(card)
         if spilled or (stack and not has_turns):
             yield "%s: %d bytes of stack, %d spilled" % (name, stack, spilled)
+        said = int(re.search(r"about (\d+) registers", card).group(1))
+        if not said / ROUGHLY <= registers <= said * ROUGHLY:
+            yield "%s: %d registers, about %d planned" % (name, registers,
+                                                          said)
         if shared > min(room, LIMIT):
             yield "%s: %d bytes shared, planned %d" % (name, shared, room)
     if seen != len(plan):
