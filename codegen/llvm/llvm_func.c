@@ -47,6 +47,7 @@ static void counted_loop(cgl_t *g, const kir_stmt_t *s) {
 static void unrolled_loop(cgl_t *g, const kir_stmt_t *s) {
   TD_CHECK(g->task, s->lo->op == KIR_X_CONST && s->hi->op == KIR_X_CONST,
            "unrolled loop over %s has no constant bounds", s->var->name);
+  if (cgl_unroll_abreast(g, s)) return;
   for (int64_t i = s->lo->u.i64; i < s->hi->u.i64; i += s->step) {
     g->vars[s->var->id] = LLVMConstInt(g->i64, (unsigned long long)i, 1);
     size_t mark = cgl_memo_mark(g);

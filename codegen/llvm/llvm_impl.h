@@ -78,6 +78,11 @@ void cgl_memo_stale(cgl_t *g, const kir_buffer_t *b);
 /* CPU and features of a function of the module. */
 void cgl_set_target(cgl_t *g, LLVMValueRef f);
 
+/* ---- llvm_abreast.c ---- */
+/* An unrolled loop with constant bounds whose copies may go side by side;
+ * false, and nothing emitted: one after the other is as good. */
+bool cgl_unroll_abreast(cgl_t *g, const kir_stmt_t *s);
+
 /* ---- llvm_memory.c ---- */
 LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e);
 LLVMValueRef cgl_fold(cgl_t *g, const kir_expr_t *e);

@@ -394,47 +394,22 @@ LLVMValueRef cgl_load(cgl_t *g, const kir_expr_t *e) {
   return cgl_decode(g, b->dtype, cgl_masked_load(g, &place));
 }
 
-/* Past the caches, which takes whole vectors at multiples of their size: the
- * host's memory may begin anywhere. */
-static void stream(cgl_t *g, LLVMValueRef v, LLVMValueRef to,
-                   uint32_t align) {
-  LLVMBuilderRef at = g->builder;
-  uint64_t bytes = LLVMGetVectorSize(LLVMTypeOf(v)) * (uint64_t)align;
-  LLVMValueRef low =
-      LLVMBuildAnd(at, LLVMBuildPtrToInt(at, to, g->i64, ""),
-                   LLVMConstInt(g->i64, bytes - 1, 0), "");
-  LLVMValueRef is_even =
-      LLVMBuildICmp(at, LLVMIntEQ, low, LLVMConstInt(g->i64, 0, 0), "");
-  LLVMBasicBlockRef blocks[2], join;
-  for (int i = 0; i < 2; i++) {
-    blocks[i] = LLVMAppendBasicBlockInContext(g->context, g->function,
-                                              i == 0 ? "past" : "through");
-  }
-  join = LLVMAppendBasicBlockInContext(g->context, g->function, "stored");
-  LLVMBuildCondBr(at, is_even, blocks[0], blocks[1]);
-  for (int i = 0; i < 2; i++) {
-    LLVMPositionBuilderAtEnd(at, blocks[i]);
-    LLVMValueRef s = LLVMBuildStore(at, v, to);
-    LLVMSetAlignment(s, i == 0 ? (uint32_t)bytes : align);
-    if (i == 0) {
-      static const char name[] = "nontemporal";
-      LLVMMetadataRef one =
-          LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, 0));
-      LLVMSetMetadata(
-          s, LLVMGetMDKindIDInContext(g->context, name, sizeof name - 1),
-          LLVMMetadataAsValue(g->context,
-                              LLVMMDNodeInContext2(g->context, &one, 1)));
-    }
-    LLVMBuildBr(at, join);
-  }
-  LLVMPositionBuilderAtEnd(at, join);
+/* As metadata of a store: past the caches. */
+static void mark_streamed(cgl_t *g, LLVMValueRef store) {
+  static const char name[] = "nontemporal";
+  LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, 0));
+  LLVMSetMetadata(
+      store, LLVMGetMDKindIDInContext(g->context, name, sizeof name - 1),
+      LLVMMetadataAsValue(g->context,
+                          LLVMMDNodeInContext2(g->context, &one, 1)));
 }
+
+enum { PIECE = 16 };
 
 /* Neighbours in pieces that are loaded again as such: of one wide store, a
  * load of a part would be made out of integers by LLVM, bit by bit. */
-static void store_lanes(cgl_t *g, LLVMValueRef bits, LLVMValueRef where,
-                        uint32_t align, bool is_streamed) {
-  enum { PIECE = 16 };
+static void store_pieces(cgl_t *g, LLVMValueRef bits, LLVMValueRef where,
+                         uint32_t align, bool is_streamed) {
   uint32_t n = g->lanes, piece = n > PIECE && n % PIECE == 0 ? PIECE : n;
   LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(bits));
   for (uint32_t first = 0; first < n; first += piece) {
@@ -449,9 +424,41 @@ static void store_lanes(cgl_t *g, LLVMValueRef bits, LLVMValueRef where,
       LLVMValueRef at = LLVMConstInt(g->i64, first, 0);
       to = LLVMBuildGEP2(g->builder, element, where, &at, 1, "");
     }
-    if (is_streamed) stream(g, part, to, align);
-    else LLVMSetAlignment(LLVMBuildStore(g->builder, part, to), align);
+    LLVMValueRef s = LLVMBuildStore(g->builder, part, to);
+    LLVMSetAlignment(s, is_streamed ? piece * align : align);
+    if (is_streamed) mark_streamed(g, s);
   }
+}
+
+/* Past the caches, which takes whole vectors at multiples of their size: the
+ * host's memory may begin anywhere. */
+static void store_lanes(cgl_t *g, LLVMValueRef bits, LLVMValueRef where,
+                        uint32_t align, bool is_streamed) {
+  LLVMBuilderRef at = g->builder;
+  if (!is_streamed) {
+    store_pieces(g, bits, where, align, false);
+    return;
+  }
+  uint32_t n = g->lanes, piece = n > PIECE && n % PIECE == 0 ? PIECE : n;
+  uint64_t bytes = piece * (uint64_t)align;
+  LLVMValueRef low =
+      LLVMBuildAnd(at, LLVMBuildPtrToInt(at, where, g->i64, ""),
+                   LLVMConstInt(g->i64, bytes - 1, 0), "");
+  LLVMValueRef is_even =
+      LLVMBuildICmp(at, LLVMIntEQ, low, LLVMConstInt(g->i64, 0, 0), "");
+  LLVMBasicBlockRef blocks[2], join;
+  for (int i = 0; i < 2; i++) {
+    blocks[i] = LLVMAppendBasicBlockInContext(g->context, g->function,
+                                              i == 0 ? "past" : "through");
+  }
+  join = LLVMAppendBasicBlockInContext(g->context, g->function, "stored");
+  LLVMBuildCondBr(at, is_even, blocks[0], blocks[1]);
+  for (int i = 0; i < 2; i++) {
+    LLVMPositionBuilderAtEnd(at, blocks[i]);
+    store_pieces(g, bits, where, align, i == 0);
+    LLVMBuildBr(at, join);
+  }
+  LLVMPositionBuilderAtEnd(at, join);
 }
 
 /* A scalar store in scalar code, else one for each lane: lanes that store to

@@ -30,35 +30,6 @@ static LLVMValueRef table(cgl_t *g, const float *values) {
   return LLVMConstVector(items, SIXTEEN);
 }
 
-/* values[low four bits of each lane of `bits`]. */
-static LLVMValueRef look_up(cgl_t *g, const float *values,
-                            LLVMValueRef bits) {
-  LLVMValueRef args[2] = {table(g, values), bits};
-  return special(g, "llvm.x86.avx512.permvar.sf.512", args, 2);
-}
-
-static LLVMValueRef all_lanes(cgl_t *g) {
-  return LLVMConstAllOnes(LLVMInt16TypeInContext(g->context));
-}
-
-/* a * 2^floor(b), 0 in lanes that do not count; of a finite a, 0 and infinity
- * at the ends of b and NaN for its NaN. */
-static LLVMValueRef scale(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
-                          LLVMValueRef counts) {
-  LLVMValueRef args[5] = {a, b, LLVMConstNull(LLVMTypeOf(a)), counts,
-                          LLVMConstInt(g->i32, TO_NEAREST_AS_IS, 0)};
-  return special(g, "llvm.x86.avx512.mask.scalef.ps.512", args, 5);
-}
-
-/* The operand that `how` names; the other one if one is NaN. */
-enum { SMALLEST = 4, LARGEST = 5, NEAREST_TO_ZERO = 2 };
-static LLVMValueRef range(cgl_t *g, LLVMValueRef a, LLVMValueRef b, int how) {
-  LLVMValueRef args[6] = {a, b, LLVMConstInt(g->i32, (unsigned)how, 0), a,
-                          all_lanes(g),
-                          LLVMConstInt(g->i32, TO_NEAREST_AS_IS, 0)};
-  return special(g, "llvm.x86.avx512.mask.range.ps.512", args, 6);
-}
-
 static LLVMValueRef fma16(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
                           LLVMValueRef c) {
   LLVMValueRef args[3] = {a, b, c};
@@ -75,6 +46,7 @@ static LLVMValueRef as_bits(cgl_t *g, LLVMValueRef v) {
 
 /* ---- sixteen at a time --------------------------------------------------- */
 
+/* Of 16, 32, 48 or 64 lanes. */
 typedef LLVMValueRef (*sixteen_fn)(cgl_t *g, LLVMValueRef a, LLVMValueRef b);
 
 /* Lanes first .. first + 15 of v; those beyond its end are poison. */
@@ -116,17 +88,75 @@ static LLVMValueRef join_parts(cgl_t *g, LLVMValueRef *parts, uint32_t n) {
                                 LLVMConstVector(order, n), "");
 }
 
-/* b: NULL, or of a's type. */
+/* Lanes of v. */
+static uint32_t lanes_of(LLVMValueRef v) {
+  return LLVMGetVectorSize(LLVMTypeOf(v));
+}
+
+/* values[low four bits of each lane of `bits`]. */
+static LLVMValueRef look_up(cgl_t *g, const float *values,
+                            LLVMValueRef bits) {
+  LLVMValueRef parts[64 / SIXTEEN];
+  for (uint32_t i = 0; i < lanes_of(bits); i += SIXTEEN) {
+    LLVMValueRef args[2] = {table(g, values), part_of(g, bits, i)};
+    parts[i / SIXTEEN] =
+        special(g, "llvm.x86.avx512.permvar.sf.512", args, 2);
+  }
+  return join_parts(g, parts, lanes_of(bits));
+}
+
+/* a * 2^floor(b), 0 in lanes that do not count; of a finite a, 0 and infinity
+ * at the ends of b and NaN for its NaN. */
+static LLVMValueRef scale(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
+                          LLVMValueRef counts) {
+  LLVMValueRef parts[64 / SIXTEEN];
+  for (uint32_t i = 0; i < lanes_of(a); i += SIXTEEN) {
+    LLVMValueRef part = part_of(g, a, i);
+    LLVMValueRef mask =
+        LLVMBuildBitCast(g->builder, part_of(g, counts, i),
+                         LLVMInt16TypeInContext(g->context), "");
+    LLVMValueRef args[5] = {part, part_of(g, b, i),
+                            LLVMConstNull(LLVMTypeOf(part)), mask,
+                            LLVMConstInt(g->i32, TO_NEAREST_AS_IS, 0)};
+    parts[i / SIXTEEN] =
+        special(g, "llvm.x86.avx512.mask.scalef.ps.512", args, 5);
+  }
+  return join_parts(g, parts, lanes_of(a));
+}
+
+/* The operand that `how` names; the other one if one is NaN. */
+enum { SMALLEST = 4, LARGEST = 5, NEAREST_TO_ZERO = 2 };
+static LLVMValueRef range(cgl_t *g, LLVMValueRef a, LLVMValueRef b, int how) {
+  LLVMValueRef parts[64 / SIXTEEN];
+  for (uint32_t i = 0; i < lanes_of(a); i += SIXTEEN) {
+    LLVMValueRef part = part_of(g, a, i);
+    LLVMValueRef args[6] = {
+        part, part_of(g, b, i), LLVMConstInt(g->i32, (unsigned)how, 0), part,
+        LLVMConstAllOnes(LLVMInt16TypeInContext(g->context)),
+        LLVMConstInt(g->i32, TO_NEAREST_AS_IS, 0)};
+    parts[i / SIXTEEN] =
+        special(g, "llvm.x86.avx512.mask.range.ps.512", args, 6);
+  }
+  return join_parts(g, parts, lanes_of(a));
+}
+
+/* Whole sixteens stay together: what can be said of all lanes is, so that
+ * the operations of one sixteen stand between those of another, which are
+ * not to wait for each other.  b: NULL, or of a's type. */
 static LLVMValueRef by_sixteens(cgl_t *g, LLVMValueRef a, LLVMValueRef b,
                                 sixteen_fn fn) {
-  LLVMValueRef parts[64 / SIXTEEN];
+  if (cgl_is_vector(a) && lanes_of(a) % SIXTEEN == 0) {
+    TD_CHECK(g->task, lanes_of(a) <= 64, "vector of %u lanes", lanes_of(a));
+    return fn(g, a, b);
+  }
   if (!cgl_is_vector(a)) {
     return LLVMBuildExtractElement(
         g->builder,
         fn(g, part_of(g, a, 0), b == NULL ? NULL : part_of(g, b, 0)),
         LLVMConstInt(g->i32, 0, 0), "");
   }
-  uint32_t n = LLVMGetVectorSize(LLVMTypeOf(a));
+  LLVMValueRef parts[64 / SIXTEEN];
+  uint32_t n = lanes_of(a);
   TD_CHECK(g->task, n <= 64, "vector of %u lanes", n);
   for (uint32_t first = 0; first < n; first += SIXTEEN) {
     parts[first / SIXTEEN] =
@@ -229,8 +259,6 @@ static LLVMValueRef power_of_two(cgl_t *g, LLVMValueRef n, LLVMValueRef f,
   LLVMValueRef p = cgl_exp2_fraction(g, f);
   LLVMValueRef counts = LLVMBuildFCmp(g->builder, LLVMRealUGE, x,
                                       number(g, lo, x), "");
-  counts = LLVMBuildBitCast(g->builder, counts,
-                            LLVMInt16TypeInContext(g->context), "");
   return scale(g, p, n, counts);
 }
 

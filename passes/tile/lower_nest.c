@@ -155,15 +155,22 @@ static void row_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   if (limit == NULL) tile_nest_ahead(t, s, block, base, TILE_LANES, 1);
 }
 
-static void wide_terms(tile_t *t, nest_t *s, kir_block_t *block,
-                       const tir_index_t *last, tile_range_t r) {
-  kir_expr_t *base, *lane;
-  block = tile_loop(t, block, KIR_LOOP_SERIAL, last->name, r.lo, r.hi,
-                    s->lanes, &base);
-  kir_block_t *body = tile_lanes_of(t, block, s->lanes, &lane);
-  tile_set_index(t, last, kir_add(t->arena, base, lane));
-  tile_nest_add(t, s, body, &lane, 1);
-  tile_nest_ahead(t, s, block, base, s->lanes, 1);
+/* Of the largest there is one, in whatever order: as many lanes as hide what
+ * one has to wait for. */
+static void wide_choice(tile_t *t, nest_t *s, kir_block_t *block,
+                        tile_range_t r) {
+  const tir_node_t *n = s->node;
+  const tir_index_t *last = n->indices[n->index_count - 1];
+  int64_t lanes = tile_nest_wide(t, r);
+  kir_expr_t *base;
+  tile_nest_choice_open(t, s, block, lanes);
+  kir_block_t *inner =
+      tile_nest_loops(t, s, block, s->par, n->index_count - 1);
+  inner = tile_loop(t, inner, KIR_LOOP_SERIAL, last->name, r.lo, r.hi, lanes,
+                    &base);
+  tile_nest_choice_step(t, s, inner, base);
+  tile_nest_ahead(t, s, inner, base, lanes, 1);
+  tile_nest_choice_close(t, s, block);
 }
 
 /* One accumulator a lane along the last reduction index, then a fold. */
@@ -172,16 +179,14 @@ static void reduce_by_row(tile_t *t, nest_t *s, kir_block_t *block) {
   block = tile_nest_loops(t, s, block, s->prefix, s->par);
   const tir_index_t *last = n->indices[n->index_count - 1];
   tile_range_t r = {tile_int(t, 0), tile_dim(t, last->extent)};
-  /* of the largest there is one, in whatever order */
-  bool is_choice =
-      n->reduce == TIR_REDUCE_MAX || n->reduce == TIR_REDUCE_MIN;
-  bool wide = is_choice && is_float(n->body->type) && tile_nest_wide(t, r) > 0;
-  if (wide) s->lanes = tile_nest_wide(t, r);
+  if (tile_nest_is_choice(s) && tile_nest_wide(t, r) > 0) {
+    wide_choice(t, s, block, r);
+    return;
+  }
   tile_nest_begin(t, s, block);
   kir_block_t *inner =
       tile_nest_loops(t, s, block, s->par, n->index_count - 1);
-  if (wide) wide_terms(t, s, inner, last, r);
-  else tile_chunks(t, inner, last->name, r, row_chunk, s);
+  tile_chunks(t, inner, last->name, r, row_chunk, s);
   tile_nest_fold(t, s, block);
 }
 
@@ -308,6 +313,12 @@ static void wide_map(tile_t *t, nest_t *s, kir_block_t *block,
   kir_expr_t *base, *lane;
   block = tile_loop(t, block, KIR_LOOP_SERIAL, last->name, s->last.lo,
                     s->last.hi, lanes, &base);
+  if (s->ahead != NULL) {
+    tile_nest_carry_step(t, s, block, base);
+    for (uint32_t i = 0; i < s->prefix; i++) {
+      tile_nest_set(t, s, i, s->subs[i]);
+    }
+  }
   kir_block_t *body = tile_lanes_of(t, block, lanes, &lane);
   tile_nest_set(t, s, s->par - 1, kir_add(t->arena, base, lane));
   store_element(t, s, body);
@@ -598,16 +609,21 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
   }
   if (tile_lower_long_rows(t, states, prefix)) return;
   tile_nest_find_joined(t, states, t->node_count);
-  tile_nest_share_work(t, states, t->node_count);
-  describe(t, states, prefix);
   int64_t rows = is_alone ? 1 : tile_nest_rows(t, states, t->node_count);
+  uint32_t last = tile_nest_find_carry(t, states, t->node_count, rows);
+  tile_nest_share_work(t, states, t->node_count, last > 0);
+  describe(t, states, prefix);
   if (rows > 1) tile_note(t, "%lld rows together", (long long)rows);
+  if (last > 0) {
+    tile_note(t, "the first pass over the next row goes beside the last one");
+  }
+  int64_t block_rows = last > 0 ? TILE_CARRY_ROWS : rows;
   for (uint32_t i = 0; i < prefix; i++) {
     const tir_index_t *index = first->indices[i];
     kir_expr_t *v;
     block = tile_loop(t, block, KIR_LOOP_BLOCK, index->name, tile_int(t, 0),
-                      tile_dim(t, index->extent), i + 1 < prefix ? 1 : rows,
-                      &v);
+                      tile_dim(t, index->extent),
+                      i + 1 < prefix ? 1 : block_rows, &v);
     for (uint32_t k = 0; k < t->node_count; k++) {
       tile_nest_set(t, &states[k], i, v);
     }
@@ -632,15 +648,18 @@ void tile_lower_nest(tile_t *t, uint32_t prefix) {
     make_homes(t, row, block);
   }
   tile_stage_rows(t, block, states[0].subs, prefix);
-  for (uint32_t k = 0; k < t->node_count; k++) {
+  if (last > 0) block = tile_nest_carry_open(t, states, last, rows, block);
+  for (uint32_t k = last > 0 ? states[0].joined : 0; k < t->node_count; k++) {
     if (states[k].joined == 0) continue;
     bool is_row_sum = t->target->warp == 0 &&
                       tile_nest_is_row_sum(t, &states[k]);
     if (states[k].joined > 1 || is_row_sum || rows > 1) {
       nest_node(t, states, k, block);
-      continue;
+    } else {
+      lower_node(t, &states[k], block);
     }
-    lower_node(t, &states[k], block);
+    if (last > 0) tile_nest_use_row(t, states, 0);
   }
+  if (last > 0) tile_nest_carry_close(t, states, last, block);
   stream_outputs(t);
 }

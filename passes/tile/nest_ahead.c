@@ -48,31 +48,52 @@ static void note_work(void *user, tir_expr_t *e) {
   }
 }
 
-void tile_nest_share_work(tile_t *t, nest_t *states, uint32_t count) {
-  enum { QUARTERS = 4 };
+/* Of `parts`, rounded. */
+static int64_t share(int64_t work, int64_t all, int64_t parts) {
+  if (work > all) work = all;
+  return (2 * parts * work + all) / (2 * all);
+}
+
+int64_t tile_nest_work(tile_t *t, const nest_t *s) {
+  work_t work = {.along = s->node->indices[s->prefix], .amount = 1};
+  td_map_init(&work.moves, t->arena);
+  tir_walk(t->arena, s->node->body, note_work, &work);
+  return work.amount;
+}
+
+void tile_nest_share_work(tile_t *t, nest_t *states, uint32_t count,
+                          bool carries) {
+  enum { QUARTERS = 4, LEAD = 2048, ROW_WORK = 12 };
   int64_t all = 0;
+  nest_t *last = states;
   if (t->target->warp != 0 || count < 2) return;
-  for (uint32_t k = 0; k < count; k++) {
+  for (uint32_t k = carries ? states[0].joined : 0; k < count; k++) {
     nest_t *s = &states[k];
     if (s->node->index_count != s->prefix + 1) continue;
     nest_t *first = s;
     while (first->joined == 0) first--;
     if (first == s) s->work_before = all;
-    work_t work = {.along = s->node->indices[s->prefix], .amount = 1};
-    td_map_init(&work.moves, t->arena);
-    tir_walk(t->arena, s->node->body, note_work, &work);
-    first->work += work.amount;
-    all += work.amount;
+    int64_t amount = tile_nest_work(t, s);
+    first->work += amount;
+    all += amount;
+  }
+  /* the last pass, which stores, asks for what the others have no time for */
+  if (carries && all > ROW_WORK) {
+    for (uint32_t k = 0; k < count; k++) {
+      if (states[k].work > 0) last = &states[k];
+    }
+    all = last->work_before < ROW_WORK ? ROW_WORK : last->work_before;
+    last->work = all - last->work_before;
   }
   /* in quarters of a row: a step then asks for whole lines, each once */
   for (uint32_t k = 0; k < count; k++) {
     nest_t *s = &states[k];
     if (s->work == 0) continue;
-    int64_t end = (2 * QUARTERS * (s->work_before + s->work) + all) /
-                  (2 * all);
-    s->work_before = (2 * QUARTERS * s->work_before + all) / (2 * all);
-    s->work = end - s->work_before;
+    int64_t from = share(s->work_before, all, QUARTERS);
+    s->work = share(s->work_before + s->work, all, QUARTERS) - from;
+    s->work_before = from;
     s->all_work = QUARTERS;
+    s->lead = carries ? LEAD : 0;
   }
 }
 
@@ -93,6 +114,7 @@ void tile_nest_ahead(tile_t *t, const nest_t *s, kir_block_t *block,
     first = tile_op2(t, KIR_X_DIV, TDSL_DTYPE_I64, first,
                      tile_int(t, s->all_work));
   }
+  first = kir_add(t->arena, first, tile_int(t, s->lead));
   for (size_t i = 0; i < t->params.length; i++) {
     kir_buffer_t *b = t->params.data[i];
     int64_t bytes = (int64_t)td_dtype_bytes(b->dtype), size;

@@ -18,7 +18,7 @@ static const tir_index_t *last_of(const nest_t *s) {
   return s->node->indices[s->prefix];
 }
 
-static bool is_map(const nest_t *s) {
+bool tile_nest_is_map(const nest_t *s) {
   return s->node->kind == TIR_MAP && s->node->reduce == TIR_REDUCE_NONE &&
          s->par == s->prefix + 1 && s->node->guard == NULL;
 }
@@ -50,12 +50,12 @@ static readers_t read_by(tile_t *t, const nest_t *made, const nest_t *by) {
 
 /* Node `next` can go with first .. next - 1. */
 static bool can_join(tile_t *t, const nest_t *first, const nest_t *next) {
-  if (!is_map(next) && !tile_nest_is_row_sum(t, next)) return false;
+  if (!tile_nest_is_map(next) && !tile_nest_is_row_sum(t, next)) return false;
   if (last_of(next)->extent != last_of(first)->extent) return false;
   for (const nest_t *s = first; s < next; s++) {
     readers_t r = read_by(t, s, next);
     if (!r.reads) continue;
-    if (!is_map(s) || r.elsewhere ||
+    if (!tile_nest_is_map(s) || r.elsewhere ||
         s->node->body->type != s->node->outs[0]->dtype) {
       return false;
     }
@@ -68,13 +68,16 @@ void tile_nest_find_joined(tile_t *t, nest_t *states, uint32_t count) {
   if (t->target->warp != 0 || count < 2) return;
   for (uint32_t k = 0, next; k < count; k = next) {
     next = k + 1;
-    if (!is_map(&states[k]) && !tile_nest_is_row_sum(t, &states[k])) continue;
+    if (!tile_nest_is_map(&states[k]) &&
+        !tile_nest_is_row_sum(t, &states[k])) {
+      continue;
+    }
     while (next < count && can_join(t, &states[k], &states[next])) next++;
     states[k].joined = next - k;
     for (uint32_t i = k + 1; i < next; i++) states[i].joined = 0;
     for (uint32_t i = k; i < next; i++) {
       nest_t *s = &states[i];
-      s->is_let = is_map(s) && !tile_escapes(t, s->node->outs[0]);
+      s->is_let = tile_nest_is_map(s) && !tile_escapes(t, s->node->outs[0]);
       for (uint32_t o = 0; o < count && s->is_let; o++) {
         s->is_let = (o >= k && o < next) || !read_by(t, s, &states[o]).reads;
       }
@@ -97,7 +100,7 @@ static void chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
   kir_expr_t *lane = kir_var_ref(t->arena, td_vec_last(block)->var);
   for (nest_t *s = first; s < first + first->joined; s++) {
     const tir_node_t *n = s->node;
-    if (!is_map(s)) {
+    if (!tile_nest_is_map(s)) {
       tile_set_index(t, last_of(s), index);
       tile_nest_add(t, s, body, &lane, 1);
       continue;
@@ -126,6 +129,17 @@ static void chunk_of_rows(tile_t *t, kir_block_t *block, kir_expr_t *base,
   }
 }
 
+/* Elements base .. base + lanes - 1 of the rows first .. before `end`. */
+static void wide_step(tile_t *t, const step_t *step, kir_block_t *block,
+                      kir_expr_t *base, int64_t lanes) {
+  kir_expr_t *u;
+  kir_block_t *part = tile_loop(t, block, KIR_LOOP_UNROLL, "u",
+                                tile_int(t, 0), tile_int(t, lanes),
+                                TILE_LANES, &u);
+  chunk_of_rows(t, part, kir_add(t->arena, base, u), NULL,
+                (void *)(uintptr_t)step);
+}
+
 static void pass_over(tile_t *t, const step_t *step, kir_block_t *block,
                       int64_t rows) {
   const nest_t *first = step->first;
@@ -136,17 +150,42 @@ static void pass_over(tile_t *t, const step_t *step, kir_block_t *block,
                 (void *)(uintptr_t)step);
     return;
   }
-  kir_expr_t *base, *u;
+  kir_expr_t *base;
   kir_block_t *body = tile_loop(t, block, KIR_LOOP_SERIAL,
                                 last_of(first)->name, r.lo, r.hi, lanes,
                                 &base);
-  kir_block_t *part = tile_loop(t, body, KIR_LOOP_UNROLL, "u",
-                                tile_int(t, 0), tile_int(t, lanes),
-                                TILE_LANES, &u);
-  chunk_of_rows(t, part, kir_add(t->arena, base, u), NULL,
-                (void *)(uintptr_t)step);
+  if (first->ahead != NULL) {
+    tile_nest_carry_step(t, first, body, base);
+    tile_nest_use_row(t, step->first, step->k);
+  }
+  wide_step(t, step, body, base, lanes);
   for (const nest_t *row = first; row != step->end; row = row->next_row) {
     tile_nest_ahead(t, row, body, base, lanes, rows);
+  }
+}
+
+void tile_nest_joined_open(tile_t *t, nest_t *first, kir_block_t *block) {
+  for (nest_t *row = first; row != NULL; row = row->next_row) {
+    for (nest_t *s = row; s < row + row->joined; s++) {
+      if (!tile_nest_is_map(s)) tile_nest_begin(t, s, block);
+    }
+  }
+}
+
+void tile_nest_joined_step(tile_t *t, nest_t *row, uint32_t k,
+                           kir_block_t *block, kir_expr_t *base,
+                           int64_t lanes) {
+  step_t step = {row, row->next_row, k};
+  wide_step(t, &step, block, base, lanes);
+}
+
+void tile_nest_joined_close(tile_t *t, nest_t *first, uint32_t k,
+                            kir_block_t *block) {
+  for (nest_t *row = first; row != NULL; row = row->next_row) {
+    tile_nest_use_row(t, row, k);
+    for (nest_t *s = row; s < row + row->joined; s++) {
+      if (!tile_nest_is_map(s)) tile_nest_fold(t, s, block);
+    }
   }
 }
 
@@ -155,24 +194,19 @@ static void pass_over(tile_t *t, const step_t *step, kir_block_t *block,
 void tile_nest_joined(tile_t *t, nest_t *first, uint32_t k,
                       kir_block_t *block) {
   int64_t rows = 0;
-  bool has_store = false;
+  bool has_store = first->ahead != NULL;
   for (nest_t *row = first; row != NULL; row = row->next_row, rows++) {
     for (nest_t *s = row; s < row + row->joined; s++) {
-      if (!is_map(s)) tile_nest_begin(t, s, block);
-      has_store |= is_map(s) && !s->is_let;
+      has_store |= tile_nest_is_map(s) && !s->is_let;
     }
   }
+  tile_nest_joined_open(t, first, block);
   for (nest_t *row = first; row != NULL; row = row->next_row) {
     step_t step = {row, has_store ? row->next_row : NULL, k};
     pass_over(t, &step, block, rows);
     if (!has_store) break;
   }
-  for (nest_t *row = first; row != NULL; row = row->next_row) {
-    tile_nest_use_row(t, row, k);
-    for (nest_t *s = row; s < row + row->joined; s++) {
-      if (!is_map(s)) tile_nest_fold(t, s, block);
-    }
-  }
+  tile_nest_joined_close(t, first, k, block);
 }
 
 typedef struct row_bytes {
@@ -222,7 +256,7 @@ int64_t tile_nest_rows(tile_t *t, const nest_t *states, uint32_t count) {
                                   (uint64_t)(uintptr_t)s->node->outs[0]);
     has_sum |= s->joined == 1 && tile_nest_is_row_sum(t, s);
     if (is_kept || s->node->kind != TIR_MAP ||
-        !(is_number || is_map(s) || tile_nest_is_row_sum(t, s))) {
+        !(is_number || tile_nest_is_map(s) || tile_nest_is_row_sum(t, s))) {
       return 1;
     }
   }

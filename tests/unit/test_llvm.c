@@ -164,6 +164,92 @@ TASK_TEST(test_scratch) {
   lab_check(task, text, DIMS(0, 5, 9));
 }
 
+/* Copies of an unrolled lane loop, side by side where that is the same: what
+   `body` does for lane l of copy u, 4 copies of 16. */
+static void check_copies(td_task_t *task, const char *body) {
+  lab_check(task,
+            text_of(task,
+                    "kernel k(in x: f32[R, 256], inout y: f32[R, 256],\n"
+                    "    out s: f32[R], out t: f32[R]) dims(R in 0..9) {\n"
+                    "  loop.block r in 0 .. R {\n"
+                    "    alloc local e: f32[256]\n"
+                    "    alloc register acc: f32[16]\n"
+                    "    alloc register two: f32[16]\n"
+                    "    alloc register one: f32\n"
+                    "    one[] = 0.75\n"
+                    "    loop.lane l in 0 .. 16 { acc[l] = 0.0 }\n"
+                    "    loop.lane l in 0 .. 16 { two[l] = 1.0 }\n"
+                    "    loop.serial i in 0 .. 256 step 64 {\n"
+                    "      loop.unroll u in 0 .. 64 step 16 {\n%s"
+                    "      }\n"
+                    "    }\n"
+                    "    s[r] = fold.add acc[]\n"
+                    "    t[r] = fold.add two[]\n"
+                    "  }\n"
+                    "}\n",
+                    body),
+            DIMS(3));
+}
+
+TASK_TEST(test_copies_abreast) {
+  UNUSED_ARG;
+  /* one value of all lanes; its terms in the order of the copies */
+  check_copies(task, "loop.lane l in 0 .. 16 {\n"
+                     "  let v: f32 = x[r, i + u + l] * one[] - 3.0\n"
+                     "  y[r, i + u + l] = v * v\n"
+                     "  acc[l] = acc[l] * 0.5 + v\n"
+                     "}\n");
+  /* a name for a place, also one that grows by three */
+  check_copies(task, "loop.lane l in 0 .. 16 {\n"
+                     "  let at: i64 = (u + l) * 3\n"
+                     "  let v: f32 = x[r, at] + cast.f32(at)\n"
+                     "  e[i + l + u] = v\n"
+                     "  acc[l] = fma(v, v, acc[l])\n"
+                     "}\n");
+  /* copies that differ in more than their lanes */
+  check_copies(task, "loop.lane l in 0 .. 16 {\n"
+                     "  let c: f32 = cast.f32(u)\n"
+                     "  let v: f32 = x[r, i + u + l] * c\n"
+                     "  let w: f32 = x[r, 2 * u + l] + 1.0\n"
+                     "  let z: f32 = x[r, i + u + l] - x[r, i + l]\n"
+                     "  y[r, i + u + l] = v + w * z\n"
+                     "  acc[l] = acc[l] * 0.5 + z\n"
+                     "}\n");
+  /* what a copy stores the next one reads, in memory and in registers */
+  check_copies(task, "loop.lane l in 0 .. 16 {\n"
+                     "  let v: f32 = y[r, (i + u + l + 240) % 256] + 1.0\n"
+                     "  y[r, i + u + l] = v * 0.5\n"
+                     "  acc[l] = acc[l] + v\n"
+                     "}\n");
+  check_copies(task, "loop.lane l in 0 .. 16 {\n"
+                     "  let v: f32 = x[r, i + u + l] + acc[l]\n"
+                     "  acc[l] = v * 0.5\n"
+                     "  two[l] = max(two[l], v)\n"
+                     "}\n");
+  check_copies(task, "loop.lane l in 0 .. 16 {\n"
+                     "  let v: f32 = x[r, i + u + l] + 1.0\n"
+                     "  y[r, i + l] = v\n"
+                     "}\n");
+  /* two loops: apart, and one that reads what the other stores */
+  check_copies(task, "loop.lane l in 0 .. 16 {\n"
+                     "  let v: f32 = x[r, i + u + l] * 2.0\n"
+                     "  acc[l] = acc[l] * 0.5 + v\n"
+                     "}\n"
+                     "loop.lane j in 0 .. 16 {\n"
+                     "  let w: f32 = x[r, 255 - (i + u + j)] + 2.0\n"
+                     "  y[r, i + u + j] = w\n"
+                     "  two[j] = two[j] * 0.5 + w\n"
+                     "}\n");
+  check_copies(task, "loop.lane l in 0 .. 16 {\n"
+                     "  let v: f32 = x[r, i + u + l] * two[l]\n"
+                     "  acc[l] = acc[l] * 0.5 + v\n"
+                     "}\n"
+                     "loop.lane j in 0 .. 16 {\n"
+                     "  let w: f32 = x[r, i + u + j] + acc[j]\n"
+                     "  two[j] = w * 0.25\n"
+                     "}\n");
+}
+
 TASK_TEST(test_micro_kernel) {
   UNUSED_ARG;
   static const char text[] =
@@ -417,6 +503,7 @@ int main(void) {
       cmocka_unit_test(test_conditions),
       cmocka_unit_test(test_idle_lanes),
       cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_copies_abreast),
       cmocka_unit_test(test_micro_kernel),
       cmocka_unit_test(test_transpose),
       cmocka_unit_test(test_memory_order),
