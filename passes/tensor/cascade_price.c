@@ -93,6 +93,71 @@ bool cascade_fits(cascade_region_t *r) {
   return floats <= STATE_LIMIT && lanes <= LANE_LIMIT;
 }
 
+/* ---- columns of what is in memory anyway --------------------------------- */
+
+/* Dims of a value that a reduction goes along. */
+typedef struct uses {
+  const cascade_region_t *r;
+  const tir_value_t *value;
+  tir_node_t *reader;
+  uint32_t along;  /* of the region */
+  bool is_column;  /* its last dim is one of the rows */
+  bool is_kept;    /* somebody else needs all of it */
+} uses_t;
+
+static void note_column(void *user, tir_expr_t *e) {
+  uses_t *u = user;
+  if (e->op != TIR_X_LOAD || e->arg_count < 2 || u->is_column) return;
+  uint32_t along = 0;
+  for (uint32_t d = 0; d < e->arg_count; d++) {
+    if (cascade_is_along(u->r, e->args[d])) along |= 1u << d;
+  }
+  const tir_expr_t *last = e->args[e->arg_count - 1];
+  if (along == 0 || last->op != TIR_X_INDEX) return;
+  for (uint32_t i = 0; i < u->r->row_count; i++) {
+    u->is_column |= last->u.index == u->r->rows[i];
+  }
+  u->value = e->u.value;
+  u->along = along;
+}
+
+/* A reduction along other dims, or a map over all of them. */
+static void note_other_way(void *user, tir_expr_t *e) {
+  uses_t *u = user;
+  if (e->op != TIR_X_LOAD || e->u.value != u->value) return;
+  uint32_t along = 0, own = 0;
+  for (uint32_t d = 0; d < e->arg_count; d++) {
+    if (e->args[d]->op != TIR_X_INDEX) continue;
+    bool is_reduction = e->args[d]->u.index->is_reduction;
+    if (is_reduction) along |= 1u << d;
+    else own |= 1u << d;
+  }
+  bool is_map = u->reader->reduce == TIR_REDUCE_NONE;
+  if (is_map) u->is_kept |= own == (1u << e->arg_count) - 1;
+  else u->is_kept |= along != 0 && (along & u->along) == 0;
+}
+
+/* Columns of a value that is made as a whole for others: side by side they
+ * are read as it lies, which a sweep for each of them cannot. */
+static bool has_kept_columns(cascade_region_t *r, cascade_member_t *m) {
+  uses_t u = {.r = r};
+  tir_walk(r->scratch, m->body, note_column, &u);
+  if (!u.is_column) return false;
+  for (uint32_t i = 0; i < r->func->slot_count; i++) {
+    u.is_kept |= r->func->slots[i].result == u.value;
+  }
+  for (size_t i = 0; i < r->block->length && !u.is_kept; i++) {
+    u.reader = r->block->data[i];
+    for (uint32_t k = 0; k < u.reader->operand_count; k++) {
+      u.is_kept |= u.reader->operands[k] == u.value;
+    }
+    for (uint32_t k = 0; k < tir_node_expr_count(u.reader); k++) {
+      tir_walk(r->scratch, *tir_node_expr(u.reader, k), note_other_way, &u);
+    }
+  }
+  return u.is_kept;
+}
+
 /* ---- what pays ----------------------------------------------------------- */
 
 /* One sweep pays where weights are exponentials of what is itself a sum,
@@ -104,6 +169,7 @@ bool cascade_pays(cascade_region_t *r) {
   reads_t s = {r, 0, false};
   if (r->row_count == 0) return true;
   for (uint32_t i = 0; i < r->member_count; i++) {
+    if (has_kept_columns(r, &r->members[i])) return false;
     tir_walk(r->scratch, r->members[i].body, note_contraction, &s);
   }
   return s.has_contraction && (r->kind == CASCADE_RUNNING ||

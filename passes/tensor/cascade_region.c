@@ -26,10 +26,6 @@ static uint64_t key_of(const void *p) {
   return (uint64_t)(uintptr_t)p;
 }
 
-static void *mark_of(const void *p) {
-  return (void *)(uintptr_t)p;
-}
-
 /* ---- small questions ----------------------------------------------------- */
 
 typedef struct along {
@@ -143,7 +139,8 @@ typedef struct grow {
   cascade_member_t *reader; /* whose operands are walked */
   int depth;
   uint32_t inlined;
-  bool reads_member;
+  uint32_t known; /* members that were there before */
+  bool reads_known;
 } grow_t;
 
 static tir_expr_t *body_of_map(const cascade_region_t *r, const tir_node_t *n,
@@ -198,8 +195,9 @@ static tir_expr_t *grow_load(void *user, tir_expr_t *e) {
   if (def->cascade != 0) return e; /* a sweep of its own already */
   if (!has_same_axis(r, def) || args_along(r, e)) return e;
   if (!plain_indices(g->reader, e, indices)) return e;
-  if (member_of(r, def) != NULL) {
-    g->reads_member = true;
+  const cascade_member_t *member = member_of(r, def);
+  if (member != NULL) {
+    g->reads_known |= member < r->members + g->known;
     return e;
   }
   if (!add_member(r, def, place - 1, indices)) return e;
@@ -213,9 +211,7 @@ static tir_expr_t *grow_load(void *user, tir_expr_t *e) {
   if (r->row_count < least) {
     r->member_count--;
     find_rows(r);
-    return e;
   }
-  g->reads_member = true;
   return e;
 }
 
@@ -231,18 +227,23 @@ static void grow_member(grow_t *g, cascade_member_t *m) {
 
 typedef struct shared {
   const cascade_region_t *r;
-  td_map_t loads; /* tir_value_t* -> itself: read along the axis */
+  td_map_t loads; /* tir_value_t* -> its dims that go along the axis */
   bool is_asking, found;
 } shared_t;
 
+/* Rows and columns of one matrix are no shared load. */
 static void note_shared(void *user, tir_expr_t *e) {
   shared_t *s = user;
-  if (e->op != TIR_X_LOAD || !args_along(s->r, e)) return;
-  if (s->is_asking) {
-    s->found |= td_map_get_u64(&s->loads, key_of(e->u.value)) != NULL;
-  } else {
-    td_map_put_u64(&s->loads, key_of(e->u.value), mark_of(e->u.value));
+  uintptr_t dims = 0;
+  if (e->op != TIR_X_LOAD) return;
+  for (uint32_t d = 0; d < e->arg_count; d++) {
+    if (cascade_is_along(s->r, e->args[d])) dims |= (uintptr_t)1 << d;
   }
+  if (dims == 0) return;
+  uint64_t key = key_of(e->u.value);
+  uintptr_t known = (uintptr_t)td_map_get_u64(&s->loads, key);
+  s->found |= s->is_asking && (known & dims) != 0;
+  if (!s->is_asking) td_map_put_u64(&s->loads, key, (void *)(known | dims));
 }
 
 static void walk_member(const cascade_member_t *m, tir_visit_fn fn,
@@ -269,11 +270,13 @@ static void try_join(grow_t *g, tir_node_t *n, size_t at) {
   }
   if (!add_member(r, n, at, indices)) return;
   s.is_asking = true;
-  walk_member(&r->members[count], note_shared, &s);
-  g->reads_member = false;
-  uint32_t grown = count;
-  while (grown < r->member_count) grow_member(g, &r->members[grown++]);
-  if (!s.found && !g->reads_member) r->member_count = count;
+  g->known = count;
+  g->reads_known = false;
+  for (uint32_t k = count; k < r->member_count; k++) {
+    walk_member(&r->members[k], note_shared, &s);
+    grow_member(g, &r->members[k]);
+  }
+  if (!s.found && !g->reads_known) r->member_count = count;
 }
 
 /* ---- dependence and inlining --------------------------------------------- */

@@ -45,6 +45,38 @@ static uint32_t own_prefix(const tir_node_t *n) {
   return par;
 }
 
+typedef struct load_count {
+  td_arena_t *scratch;
+  const tir_index_t *row, *out;
+  uint32_t row_loads, out_loads; /* of what varies along the row */
+} load_count_t;
+
+static void count_loads(void *user, tir_expr_t *e) {
+  load_count_t *c = user;
+  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
+  const tir_expr_t *last = e->args[e->arg_count - 1];
+  if (last->op != TIR_X_INDEX) return;
+  c->row_loads += last->u.index == c->row;
+  c->out_loads += last->u.index == c->out &&
+                  tir_mentions_index(c->scratch, e, c->row);
+}
+
+bool group_is_column(td_arena_t *scratch, const tir_node_t *n) {
+  enum { COLUMN_BODY = 40 }; /* operations that are worth TIR_LANES copies */
+  uint32_t par = tensor_parallel(n);
+  if (n->kind != TIR_MAP || n->reduce == TIR_REDUCE_NONE || par == 0) {
+    return false;
+  }
+  load_count_t c = {.scratch = scratch,
+                    .row = n->indices[n->index_count - 1],
+                    .out = n->indices[par - 1]};
+  tir_walk(scratch, n->body, count_loads, &c);
+  bool is_place =
+      n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN;
+  return c.out_loads > c.row_loads &&
+         (is_place || tir_expr_size(scratch, n->body) <= COLUMN_BODY);
+}
+
 uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count) {
   uint32_t prefix = UINT32_MAX, least = UINT32_MAX;
   for (uint32_t k = 0; k < count; k++) {

@@ -27,6 +27,10 @@ uint32_t group_prefix(tir_node_t *const *nodes, uint32_t count);
 uint32_t group_nest_prefix(td_arena_t *scratch, tir_node_t *const *nodes,
                            uint32_t count);
 
+/* A reduction whose terms lie in columns: neighbours in memory belong to
+ * other results. It goes best over results side by side. */
+bool group_is_column(td_arena_t *scratch, const tir_node_t *n);
+
 /* Leading parallel indices that the nodes of a cascade share: its rows. */
 uint32_t group_cascade_rows(tir_node_t *const *nodes, uint32_t count);
 

@@ -118,6 +118,19 @@ static bool may_store(const join_t *j, tir_node_t *n) {
   return true;
 }
 
+/* A reduction whose last parallel index would be the blocks': each of them
+ * would take a column, element by element, past all others. */
+static bool has_column(group_t *g, uint32_t count, uint32_t prefix) {
+  for (uint32_t k = 0; k < count; k++) {
+    const tir_node_t *n = g->nodes[k];
+    if (tensor_parallel(n) == prefix &&
+        group_is_column(&g->scratch, n)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /* FUSE_DONE: may join; else why not. */
 static remark_code_t judge_join(group_t *g, tir_node_t *n) {
   td_arena_t *scratch = &g->scratch;
@@ -137,6 +150,7 @@ static remark_code_t judge_join(group_t *g, tir_node_t *n) {
   if (j.prefix == 0 && !is_number) return REMARK_CODE_FUSE_UNSPLITTABLE;
   check_reads(&j, n);
   if (!j.reads_group) return REMARK_CODE_FUSE_ORDER;
+  if (has_column(g, count + 1, j.prefix)) return REMARK_CODE_FUSE_COLUMNS;
   int64_t bytes = 0;
   for (uint32_t k = 0; k < count; k++) {
     /* a smaller prefix may break what joined before */

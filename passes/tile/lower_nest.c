@@ -12,6 +12,7 @@
 #include "passes/tile/nest.h"
 
 #include "ir/expr.h"
+#include "passes/tensor/group_kernels.h"
 #include "passes/tile/stage_rows.h"
 #include "runtime/base/num.h"
 
@@ -32,31 +33,13 @@ typedef enum strategy {
 } strategy_t;
 
 enum {
-  COLUMN_BODY = 40,     /* operations that are worth TIR_LANES copies */
   REDUCED_CHUNK = 128,  /* outputs of a block */
 };
-
-typedef struct load_count {
-  const tir_index_t *row, *out;
-  uint32_t row_loads, out_loads;
-} load_count_t;
-
-static void count_loads(void *user, tir_expr_t *e) {
-  load_count_t *c = user;
-  if (e->op != TIR_X_LOAD || e->arg_count == 0) return;
-  const tir_expr_t *last = e->args[e->arg_count - 1];
-  if (last->op != TIR_X_INDEX) return;
-  c->row_loads += last->u.index == c->row;
-  c->out_loads += last->u.index == c->out;
-}
 
 /* Bits are fixed by the node's plan; where they do not depend on the order,
  * lanes run along memory. */
 static strategy_t choose(tile_t *t, const tir_node_t *n, uint32_t prefix) {
   uint32_t par = parallel_count(n);
-  if (n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN) {
-    return BY_ROW; /* twice: the value, then its place */
-  }
   bool has_out = par > prefix;
   bool is_sum =
       n->reduce == TIR_REDUCE_SUM || n->reduce == TIR_REDUCE_PROD;
@@ -64,13 +47,10 @@ static strategy_t choose(tile_t *t, const tir_node_t *n, uint32_t prefix) {
   if (is_sum && is_float(n->body->type) && !is_laned) {
     return has_out ? BY_OUTPUT : BY_SCALAR;
   }
-  if (!has_out) return BY_ROW;
-  load_count_t c = {n->indices[n->index_count - 1], n->indices[par - 1], 0,
-                    0};
-  tir_walk(t->arena, n->body, count_loads, &c);
-  if (c.row_loads >= c.out_loads) return BY_ROW;
-  if (!is_laned) return BY_OUTPUT;
-  return tir_expr_size(t->arena, n->body) <= COLUMN_BODY ? BY_COLUMN : BY_ROW;
+  bool is_place =
+      n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN;
+  if (!has_out || !group_is_column(t->arena, n)) return BY_ROW;
+  return is_place ? BY_OUTPUT : BY_COLUMN;
 }
 
 /* ---- one node ----------------------------------------------------------- */
@@ -347,86 +327,6 @@ static void reduce_scalar(tile_t *t, nest_t *s, kir_block_t *block) {
                    kir_load(t->arena, s->acc, 0, NULL));
 }
 
-/* ---- positions ---------------------------------------------------------- */
-
-typedef struct position {
-  nest_t *nest;
-  kir_expr_t *best;  /* the largest (smallest) value; NaN if there is one */
-  kir_buffer_t *at;  /* lowest position of it so far, one a lane */
-} position_t;
-
-static void position_chunk(tile_t *t, kir_block_t *block, kir_expr_t *base,
-                           kir_expr_t *limit, void *user) {
-  position_t *p = user;
-  tir_node_t *n = p->nest->node;
-  kir_expr_t *index;
-  kir_block_t *body = tile_lanes_at(t, block, base, limit, &index);
-  kir_expr_t *lane = kir_var_ref(t->arena, td_vec_last(block)->var);
-  tile_set_index(t, n->indices[n->index_count - 1], index);
-  if (n->guard != NULL) {
-    body = &tile_push(t, body, tile_if(t, tile_expr(t, n->guard)))->body;
-  }
-  kir_expr_t *v = tile_expr(t, n->body);
-  kir_expr_t *hit = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, v, p->best);
-  if (is_float(n->body->type)) {
-    kir_expr_t *nan = tile_op2(t, KIR_X_NE, TDSL_DTYPE_BOOL, v, v);
-    kir_expr_t *is_nan =
-        tile_op2(t, KIR_X_NE, TDSL_DTYPE_BOOL, p->best, p->best);
-    hit = tile_op2(t, KIR_X_OR, TDSL_DTYPE_BOOL, hit,
-                   tile_op2(t, KIR_X_AND, TDSL_DTYPE_BOOL, is_nan, nan));
-  }
-  kir_expr_t *args[3] = {hit, index, tile_int(t, INT64_MAX)};
-  kir_expr_t *place = kir_op(t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3, args);
-  tile_store(t, body, p->at, 1, &lane,
-             tile_min(t, kir_load(t->arena, p->at, 1, &lane), place));
-}
-
-static void fill_lanes(tile_t *t, kir_block_t *block, kir_buffer_t *b,
-                       kir_expr_t *v) {
-  kir_expr_t *lane;
-  kir_block_t *body = tile_lanes(t, block, NULL, &lane);
-  tile_store(t, body, b, 1, &lane, v);
-}
-
-static kir_expr_t *fold_lanes(tile_t *t, kir_block_t *block, kir_buffer_t *b,
-                              kir_x_t op, const char *name) {
-  kir_expr_t *fold = kir_op(t->arena, KIR_X_FOLD, b->dtype, 0, NULL);
-  fold->u.buffer = b;
-  fold->fold = op;
-  kir_stmt_t *let = TD_NEW(t->arena, kir_stmt_t);
-  let->kind = KIR_LET;
-  let->var = kir_var_create(t->kernel, name, b->dtype);
-  let->value = fold;
-  tile_push(t, block, let);
-  return kir_var_ref(t->arena, let->var);
-}
-
-/* Position of the largest (smallest) value: the first of equals, the first
- * NaN before all, 0 if nothing passes the guard.  First the value, then its
- * lowest position; neither depends on the order of the lanes. */
-static void reduce_position(tile_t *t, nest_t *s, kir_block_t *block) {
-  tir_node_t *n = s->node;
-  const tir_index_t *last = n->indices[n->index_count - 1];
-  const ix_poly_t *lanes[1] = {ix_const(t->module->pool, TILE_LANES)};
-  tile_range_t r = {tile_int(t, 0), tile_dim(t, last->extent)};
-  block = tile_nest_loops(t, s, block, s->prefix, s->par);
-  s->acc = accumulator(t, s, block, 1);
-  fill_lanes(t, block, s->acc, tile_identity(t, n->reduce, n->body->type));
-  tile_chunks(t, block, last->name, r, row_chunk, s);
-  position_t p = {.nest = s};
-  p.best =
-      fold_lanes(t, block, s->acc, tile_fold_op(n->reduce), "best");
-  p.at = tile_alloc(t, block, "at", TDSL_DTYPE_I64, KIR_REGISTER, 1, lanes);
-  fill_lanes(t, block, p.at, tile_int(t, INT64_MAX));
-  tile_chunks(t, block, last->name, r, position_chunk, &p);
-  kir_expr_t *at = fold_lanes(t, block, p.at, KIR_X_MIN, "place");
-  kir_expr_t *none = tile_op2(t, KIR_X_EQ, TDSL_DTYPE_BOOL, at,
-                              tile_int(t, INT64_MAX));
-  kir_expr_t *args[3] = {none, tile_int(t, 0), at};
-  tile_store_value(t, block, n->outs[0], s->par, s->subs,
-                   kir_op(t->arena, KIR_X_SELECT, TDSL_DTYPE_I64, 3, args));
-}
-
 static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
   tir_node_t *n = s->node;
   bool has_out = s->par > s->prefix;
@@ -447,7 +347,12 @@ static void lower_node(tile_t *t, nest_t *s, kir_block_t *block) {
     return;
   }
   if (n->reduce == TIR_REDUCE_ARGMAX || n->reduce == TIR_REDUCE_ARGMIN) {
-    reduce_position(t, s, block);
+    if (choose(t, n, s->prefix) == BY_ROW) {
+      tile_nest_place(t, s, block);
+      return;
+    }
+    block = tile_nest_loops(t, s, block, s->prefix, s->par - 1);
+    tile_chunks(t, block, last->name, s->last, tile_nest_place_columns, s);
     return;
   }
   switch (choose(t, n, s->prefix)) {

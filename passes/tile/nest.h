@@ -83,6 +83,13 @@ void tile_nest_share_work(tile_t *t, nest_t *states, uint32_t count,
 void tile_nest_ahead(tile_t *t, const nest_t *s, kir_block_t *block,
                      kir_expr_t *base, int64_t lanes, int64_t rows);
 
+/* ---- nest_place.c ---- */
+/* An argmax or argmin by row. */
+void tile_nest_place(tile_t *t, nest_t *s, kir_block_t *block);
+/* Lanes of one over outputs base .. base + 15; user: the nest. */
+void tile_nest_place_columns(tile_t *t, kir_block_t *block, kir_expr_t *base,
+                             kir_expr_t *limit, void *user);
+
 /* ---- nest_block.c ---- */
 /* A group on a GPU whose rows are long, each by a block of warps; false, and
  * nothing made: it is another group. */

@@ -567,6 +567,37 @@ def picked_keys():
             engines=engines)
 
 
+def column_ways():
+    """Reductions whose terms lie in columns, some of them in groups."""
+    odd = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
+
+    def strange(seed, *shape):
+        r = random.Random(seed)
+        return tensor("f32", shape, [r.choice(odd) for _ in
+                                     range(math.prod(shape))])
+    def keys(seed, *shape):
+        r = random.Random(seed)
+        return tensor("i32", shape, [r.randint(-2, 2) for _ in
+                                     range(math.prod(shape))])
+    near = dict.fromkeys("pmvlrcg", [1e-5, 1e-5])
+    near["lo"] = [1e-5, 1e-5]
+    for b, s, c in ((1, 1, 1), (2, 37, 17), (1, 3, 129), (1, 130, 3),
+                    (2, 5, 0), (0, 5, 3)):
+        size = "%dx%dx%d" % (b, s, c)
+        yield Case("columns", "f", {"x": drawn(b + s + c, "f32", b, s, c)},
+                   name=size, tol=near)
+        yield Case("columns", "places", {
+            "x": whole(s + c, "f32", 3, b, s, c),
+            "k": keys(s + c, b, s, c)}, name=size)
+    yield Case("columns", "places", {
+        "x": strange(7, 2, 9, 40), "k": keys(3, 2, 9, 40)},
+        name="odd")
+    for n in (1, 33, 70):
+        yield Case("columns", "both", {"x": drawn(n, "f32", n, 5),
+                                       "y": drawn(n + 1, "f32", n, 5)},
+                   name=str(n), tol=near)
+
+
 def row_ends():
     near = [1e-5, 1e-5]
     for b, t in ((1, 1), (2, 37), (0, 3)):
@@ -699,7 +730,7 @@ def cases():
                  entry_checks, narrow_sums, conversions, literals,
                  many_arguments, equal_dims, names, in_place, loops,
                  columns, product_ends, product_rest, update_ends, sides,
-                 grouped, picked_keys, row_ends, lower_terms, rounded_weights,
-                 few_values):
+                 grouped, picked_keys, column_ways, row_ends, lower_terms,
+                 rounded_weights, few_values):
         out += list(make())
     return out
