@@ -19,6 +19,7 @@ void pass_tensor_pipeline(pass_state_t *state, tir_module_t *module) {
   RUN(share_common);
   RUN(eliminate_dead);
   RUN(find_cascades);
+  RUN(order_dims);
   RUN(pack_operands);
   /* What is left between kernels is worth its bytes, or has to exist. */
   RUN(group_kernels);

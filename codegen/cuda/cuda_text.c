@@ -146,6 +146,12 @@ static const char *trip_text(cgc_t *g, const kir_stmt_t *s) {
            cgc_int(g, s->step));
 }
 
+static bool is_single(cgc_t *g, const kir_stmt_t *s) {
+  const cgc_trait_t *a = cgc_trait(g, s->lo), *b = cgc_trait(g, s->hi);
+  return a->is_const && b->is_const && b->value > a->value &&
+         b->value - a->value <= s->step;
+}
+
 /* Sets the variables of the nest from the number of the block iteration: the
  * innermost loop varies fastest. Returns the innermost body. */
 static const kir_block_t *block_vars(cgc_t *g) {
@@ -161,21 +167,21 @@ static const kir_block_t *block_vars(cgc_t *g) {
   for (uint32_t i = depth; i > 0; i--) {
     const kir_stmt_t *s = nest[i - 1];
     cgc_begin_stmt(g, s);
+    if (is_single(g, s)) {
+      block_var(g, s, "0");
+      continue;
+    }
     if (i == 1) {
       block_var(g, s, rest);
       break;
     }
     const char *trips = trip_text(g, s);
-    if (strcmp(trips, "1") == 0) {
-      block_var(g, s, "0");
-      continue;
-    }
     block_var(g, s, F("%s %% %s", rest, trips));
     bool is_last = true;
     for (uint32_t k = 0; k + 1 < i; k++) {
-      is_last &= g->var_uses[nest[k]->var->id] == 0;
+      is_last &= is_single(g, nest[k]) || g->var_uses[nest[k]->var->id] == 0;
     }
-    if (is_last) break;
+    if (is_last) continue; /* what is left has one turn, or no reader */
     uint32_t n = g->temps++;
     cg_line(&g->text, "const %s t%u = %s / %s;", block_type(g), n, rest,
             trips);

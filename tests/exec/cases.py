@@ -598,6 +598,22 @@ def column_ways():
                    name=str(n), tol=near)
 
 
+def tops():
+    odd = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0]
+    r = random.Random(12)
+    for rows, n in ((2, 3), (3, 16), (2, 17), (1, 129), (0, 5), (2, 700)):
+        x = [r.choice(odd) for _ in range(rows * n)]
+        yield Case("tops", "three", {"x": tensor("f32", [rows, n], x)},
+                   name=str(n))
+        yield Case("tops", "of_columns", {"x": tensor("f32", [n, rows], x)},
+                   name=str(n))
+        least = tensor("f32", [rows, n], [-math.inf] * (rows * n))
+        yield Case("tops", "three", {"x": least}, name="least%d" % n)
+    for n in (17, 33, 130):
+        yield Case("tops", "halves", {"x": whole(n, "f16", 9, 2, n)},
+                   name=str(n))
+
+
 def row_ends():
     near = [1e-5, 1e-5]
     for b, t in ((1, 1), (2, 37), (0, 3)):
@@ -730,7 +746,7 @@ def cases():
                  entry_checks, narrow_sums, conversions, literals,
                  many_arguments, equal_dims, names, in_place, loops,
                  columns, product_ends, product_rest, update_ends, sides,
-                 grouped, picked_keys, column_ways, row_ends, lower_terms,
-                 rounded_weights, few_values):
+                 grouped, picked_keys, column_ways, tops, row_ends,
+                 lower_terms, rounded_weights, few_values):
         out += list(make())
     return out
