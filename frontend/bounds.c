@@ -282,7 +282,10 @@ static void report_bounds(sem_ctx_t *c, const ix_poly_t *p,
     td_diag_help(d, "or, if it always holds: `require %s`",
                  sem_inequality_text(c, need));
   } else {
-    td_diag_help(d, "or give the index another range: `i in ...`");
+    int name = (int)strcspn(ranges, " ");
+    bool is_index = name > 0 && memchr(ranges, '[', (size_t)name) == NULL;
+    td_diag_help(d, "or give the index another range: `%.*s in ...`",
+                 is_index ? name : 1, is_index ? ranges : "i");
   }
 }
 

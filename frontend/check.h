@@ -509,6 +509,8 @@ typedef struct sem_seek {
   sem_dim_t dim;              /* found: extent as a dim of a new tensor */
   td_loc_t from;              /* what it was found from */
   const char *from_text;
+  const ast_expr_t *guarded;  /* an access with | where it stands alone */
+  size_t guarded_at;
   bool base_failed;           /* a base has no type: not E03 */
   bool failed;
 } sem_seek_t;

@@ -116,11 +116,26 @@ static sem_expr_t *quiet_base(sem_ctx_t *c, const ast_expr_t *base) {
   return e;
 }
 
+/* For the cure only. */
+static void note_guarded(search_t *s, const ast_expr_t *e) {
+  for (size_t i = 0; i < e->sub_count; i++) {
+    if (e->subs[i].form != AST_SUB_EXPR) continue;
+    sem_seek_t *seek = wanted(s, e->subs[i].expr);
+    if (seek == NULL || seek->guarded != NULL) continue;
+    seek->guarded = e;
+    seek->guarded_at = i;
+  }
+}
+
 /* Bases are typed only where an index stands alone. Inside of an access with
  * | other accesses count as usual. */
 static bool visit_access(ast_expr_t *e, void *user) {
   search_t *s = user;
-  if (e->kind != AST_SUBSCRIPT || e->other != NULL) return true;
+  if (e->kind != AST_SUBSCRIPT) return true;
+  if (e->other != NULL) {
+    note_guarded(s, e);
+    return true;
+  }
   bool any = false;
   for (size_t i = 0; i < e->sub_count && !any; i++) {
     any = e->subs[i].form == AST_SUB_EXPR &&
@@ -148,6 +163,15 @@ static void report_none(sem_ctx_t *c, const sem_seek_t *s) {
   td_diag_t *d = sem_report(c, TD_E03, s->index->loc,
                             "index %s never stands alone in a subscript, so "
                             "it has no range", name);
+  if (s->guarded != NULL) {
+    const sem_expr_t *base = quiet_base(c, s->guarded->kids[0]);
+    td_diag_label(d, s->guarded->loc, "an access with `|` gives no range");
+    if (base != NULL && base->type.rank == s->guarded->sub_count) {
+      td_diag_help(d, "write the range: `%s in %s`", name,
+                   sem_dim_text(c, &base->type.dims[s->guarded_at]));
+      return;
+    }
+  }
   td_diag_help(d, "write the range: `%s in N`, where N is an extent made of "
                "dims and numbers", name);
 }
