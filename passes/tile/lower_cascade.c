@@ -337,8 +337,8 @@ void tile_lower_cascade(tile_t *t) {
   sweep_t s = {.t = t};
   kir_block_t *block = &t->kernel->body;
   tile_sweep_open(&s);
-  tir_node_t **nodes = t->nodes;
   tile_sweep_find_products(&s);
+  tir_node_t **nodes = t->nodes;
   tile_note(t, "one sweep: %s", tile_describe(t));
   tile_note(t, "blocks of %lld rows, %d elements of the axis at a time",
             (long long)s.block_rows, SWEEP_TILE);

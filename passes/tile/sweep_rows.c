@@ -2,6 +2,8 @@
  * the second factors of its products have in common. */
 #include "passes/tile/sweep.h"
 
+#include <string.h>
+
 /* Deepest product that is packed: columns of a tile are all there, on a CPU
  * in a cache. */
 static int64_t most_depth(const tile_t *t) {
@@ -110,12 +112,128 @@ static bool analyse_bare(const sweep_t *s, const tir_node_t *n,
   return contraction_analyse(p);
 }
 
+/* ---- conditions that can wait -------------------------------------------- */
+
+typedef struct places {
+  const sweep_t *s;
+  const tir_node_t *node;
+  bool are_memory; /* of all loads so far, whatever the guard is */
+} places_t;
+
+/* A subscript within `dim` that no condition made so: an index as it is, or a
+ * quotient of one, or a number that the guard knows nothing of. */
+static bool is_within(const places_t *p, tir_expr_t *sub,
+                      const ix_poly_t *dim) {
+  td_arena_t *arena = p->s->t->arena;
+  tir_expr_t *guard = p->node->guard;
+  int64_t by = 1, extent, size;
+  bool is_number = ix_is_const(dim, &size);
+  if (sub->op == TIR_X_CONST) {
+    return is_number && sub->u.i64 >= 0 && sub->u.i64 < size;
+  }
+  if (sub->op == TIR_X_LOAD && sub->arg_count == 0) {
+    return !tir_mentions_value(arena, guard, sub->u.value);
+  }
+  if (sub->op == TIR_X_DIV && sub->args[1]->op == TIR_X_CONST) {
+    by = sub->args[1]->u.i64;
+    sub = sub->args[0];
+  }
+  if (sub->op != TIR_X_INDEX || by < 1) return false;
+  const ix_poly_t *own = NULL;
+  for (uint32_t i = 0; i < p->node->index_count; i++) {
+    if (p->node->indices[i] == sub->u.index) own = sub->u.index->extent;
+  }
+  if (own == NULL) {
+    return by == 1 && !tir_mentions_index(arena, guard, sub->u.index);
+  }
+  if (own == dim) return true;
+  return is_number && ix_is_const(own, &extent) && (extent - 1) / by < size;
+}
+
+static void note_place(void *user, tir_expr_t *e) {
+  places_t *p = user;
+  if (e->op != TIR_X_LOAD) return;
+  for (uint32_t d = 0; d < e->arg_count; d++) {
+    p->are_memory &= is_within(p, e->args[d], e->u.value->dims[d]);
+  }
+}
+
+/* m chooses by the guard of n, and has no use for n where it fails. */
+static bool asks_first(const sweep_t *s, const tir_node_t *n,
+                       const tir_node_t *m) {
+  tir_expr_t *to[IX_MAX_RANK + 1], *e = m->body;
+  tir_interner_t in;
+  uint32_t par = s->rows + 1;
+  if (!m->is_tile || m->reduce != TIR_REDUCE_NONE || m->index_count != par ||
+      m->guard != NULL || e->op != TIR_X_SELECT ||
+      tir_mentions_value(s->t->arena, e->args[0], n->outs[0]) ||
+      tir_mentions_value(s->t->arena, e->args[2], n->outs[0])) {
+    return false;
+  }
+  for (uint32_t i = 0; i < par; i++) {
+    to[i] = tir_index_ref(s->t->arena, m->indices[i]);
+  }
+  tir_interner_init(&in, s->t->arena);
+  return tir_intern(&in, tir_replace_indices(s->t->arena, n->guard, par,
+                                             n->indices, to)) ==
+         tir_intern(&in, e->args[0]);
+}
+
+static bool mentions(const sweep_t *s, tir_expr_t *e, const tir_value_t *v) {
+  return e != NULL && tir_mentions_value(s->t->arena, e, v);
+}
+
+/* A product of a tile that is only wanted where its condition holds, and
+ * reads memory in any case: all readers look at the condition themselves. */
+static bool can_wait(const sweep_t *s, const tir_node_t *n) {
+  const tir_value_t *v = n->outs[0];
+  if (n->kind != TIR_MAP || !n->is_tile || n->reduce != TIR_REDUCE_SUM ||
+      n->guard == NULL || tile_sweep_parallel(n) != s->rows + 1) {
+    return false;
+  }
+  for (uint32_t k = 0; k < s->t->node_count; k++) {
+    const tir_node_t *m = s->t->nodes[k];
+    if (m == n) continue;
+    if (m->kind != TIR_MAP) {
+      for (uint32_t i = 0; i < m->operand_count; i++) {
+        if (m->operands[i] == v) return false;
+      }
+      continue;
+    }
+    if (mentions(s, m->guard, v) || mentions(s, m->transport, v)) return false;
+    if (mentions(s, m->body, v) && !asks_first(s, n, m)) return false;
+  }
+  places_t p = {.s = s, .node = n, .are_memory = true};
+  tir_walk(s->t->arena, n->body, note_place, &p);
+  return p.are_memory;
+}
+
+/* Then it is computed without, for whole tiles and all rows at once. */
+static void drop_guards(sweep_t *s) {
+  tile_t *t = s->t;
+  tir_node_t **nodes = NULL;
+  for (uint32_t k = 0; k < t->node_count && t->target->warp == 0; k++) {
+    if (!can_wait(s, t->nodes[k])) continue;
+    if (nodes == NULL) {
+      nodes = TD_NEW_ARRAY(t->arena, tir_node_t *, t->node_count);
+      memcpy(nodes, t->nodes, t->node_count * sizeof *nodes);
+    }
+    nodes[k] = TD_NEW(t->arena, tir_node_t);
+    *nodes[k] = *t->nodes[k];
+    nodes[k]->guard = NULL;
+  }
+  if (nodes != NULL) t->nodes = nodes;
+}
+
+/* ---- products ------------------------------------------------------------ */
+
 /* Products of tiles whose second factor is the same for several rows. */
 void tile_sweep_find_products(sweep_t *s) {
   tile_t *t = s->t;
   int64_t alike[IX_MAX_RANK];
   bool any = false;
   for (uint32_t i = 0; i < s->rows; i++) alike[i] = INT64_MAX;
+  drop_guards(s);
   for (uint32_t k = 0; k < t->node_count; k++) {
     tir_node_t *n = t->nodes[k];
     product_t p = {.t = t, .node = n, .par = s->rows + 1};
