@@ -20,7 +20,7 @@ N = 3
 def tdslc(folder, *arguments):
     done = subprocess.run((TDSLC,) + arguments, cwd=folder,
                           stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=100)
+                          text=True, timeout=500)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -62,7 +62,7 @@ def main():
                 f.write(text)
             done = subprocess.run(
                 [TDSLC, "run", path, "--entry", "g", "--device", "null",
-                 "--in", "*=random:1"], capture_output=True, timeout=60,
+                 "--in", "*=random:1"], capture_output=True, timeout=300,
                 stdin=subprocess.DEVNULL)
             out = done.stderr.decode("utf-8", "replace")
             head = re.search(r"^\S+%s\.tdsl:\d+:\d+: error\[(\w+)\]: (.*)$"

@@ -54,7 +54,7 @@ def run_compiled(env, label, name, command, folder):
     extra = {"CMOCKA_MESSAGE_OUTPUT": "tap"}
     if env.slow() and loads_nvrtc(env, name):
         extra.update(gpu.WITH_NVRTC)
-    code, out = env.start(command, folder, timeout=300, extra=extra)
+    code, out = env.start(command, folder, timeout=900, extra=extra)
     plans = [int(m.group(1)) for m in map(PLAN.match, out.split("\n")) if m]
     if not plans:
         if code == 77:

@@ -40,7 +40,7 @@ def tdslc(folder, *args, **extra):
     env.update(extra)
     done = subprocess.run([TDSLC] + list(args), cwd=folder, env=env,
                           stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=100)
+                          text=True, timeout=500)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -63,7 +63,7 @@ def worker(folder, cache, number, digests, errors):
                 child.wait(draw.random() * 0.2)
             except subprocess.TimeoutExpired:
                 child.send_signal(signal.SIGKILL)
-        text = child.communicate(timeout=100)[0]
+        text = child.communicate(timeout=500)[0]
         if child.returncode == -signal.SIGKILL:
             continue
         # a warning names an entry that was not whole
@@ -87,7 +87,7 @@ def pruner(folder, cache, stop, errors):
             except FileNotFoundError:
                 pass
         done = subprocess.run([TDSLC, "cache", "verify"], env=env,
-                              capture_output=True, text=True, timeout=100)
+                              capture_output=True, text=True, timeout=500)
         if done.returncode != 0:
             errors.append(done.stdout + done.stderr)
 
@@ -114,16 +114,16 @@ def main():
         expect("no_process_failed", not errors, "\n".join(errors[:5]))
         plain = os.path.join(folder, "plain.json")
         subprocess.run(command(folder, 0, plain) + ["--device", "interp"],
-                       timeout=100, check=True, capture_output=True)
+                       timeout=500, check=True, capture_output=True)
         with open(plain, "rb") as f:
             want = hashlib.sha256(f.read()).hexdigest()
         expect("all_outputs_are_the_interpreters", digests == {want}, digests)
         env = variables(folder, cache)
         for n in range(PROCESSES):
-            subprocess.run(command(folder, n, plain), env=env, timeout=100,
+            subprocess.run(command(folder, n, plain), env=env, timeout=500,
                            check=True, capture_output=True)
         done = subprocess.run([TDSLC, "cache", "verify"], env=env,
-                              capture_output=True, text=True, timeout=100)
+                              capture_output=True, text=True, timeout=500)
         expect("every_entry_verifies", done.returncode == 0 and re.match(
             r"[1-9]\d* entries, 0 damaged\n", done.stdout),
             done.stdout + done.stderr)
@@ -132,7 +132,7 @@ def main():
             if not name.endswith(".tdk"):
                 os.utime(os.path.join(cache, name), (1, 1))
         done = subprocess.run([TDSLC, "cache", "prune"], env=env,
-                              capture_output=True, text=True, timeout=100)
+                              capture_output=True, text=True, timeout=500)
         left = [n for n in os.listdir(cache) if not n.endswith(".tdk")]
         expect("nothing_else_stays", done.returncode == 0 and not left,
                "%s %s" % (left, done.stdout + done.stderr))

@@ -23,7 +23,7 @@ def run(folder, *more):
     done = subprocess.run(
         [TDSLC, "run", "f.tdsl", "--in", "x=random:1", "--dim", "N=1000"]
         + list(more), cwd=folder, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=100)
+        capture_output=True, text=True, timeout=500)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -26,7 +26,7 @@ def tdslc(arguments, folder, extra=None):
     env.update(extra or {})
     done = subprocess.run([TDSLC] + arguments, cwd=folder, env=env,
                           stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, errors="replace", timeout=100)
+                          text=True, errors="replace", timeout=500)
     return done.returncode, done.stdout + done.stderr
 
 

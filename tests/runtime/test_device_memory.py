@@ -40,7 +40,7 @@ export fn f(w: W, s: inout f32[N], k: f32, n: i32 in 0 .. 8)
 def tdslc(folder, *args):
     done = subprocess.run([TDSLC] + list(args), cwd=folder,
                           stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=200)
+                          text=True, timeout=500)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -58,7 +58,7 @@ def run(folder, device, extra):
     done = subprocess.run(
         [TDSLC, "run", "f.tdsl", "--in", "@=case.json", "--dim", "N=%d" % N,
          "--device", device, "--out", "out.json"], cwd=folder, env=env,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -32,7 +32,7 @@ def tdslc(arguments, folder, **extra):
     env.update(HOME=os.path.join(folder, "home"), **extra)
     done = subprocess.run([TDSLC] + arguments, cwd=folder, env=env,
                           stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, errors="replace", timeout=100)
+                          text=True, errors="replace", timeout=500)
     return done.returncode, done.stdout + done.stderr
 
 
