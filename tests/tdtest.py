@@ -5,15 +5,18 @@
 
 LABEL is a folder of tests/ (unit, frontend, vectors, oracle, lint, ...), or
 fast (everything under a minute), or night (many random programs; resumable
-with --minutes N). Without one the whole suite runs, night excepted. The last
+with --minutes N). Without one the whole suite runs, night excepted; what takes
+long, by half unless --full is given (docs/testing.md says what). The last
 line is `N passed, N failed, N skipped`; the exit status is 0 if none failed.
 tests/skips.txt lists the skips that are allowed; any other one is a failure.
 """
 import argparse
 import fnmatch
+import itertools
 import json
 import multiprocessing
 import os
+import resource
 import sys
 import time
 import traceback
@@ -38,18 +41,22 @@ from environment import Environment  # noqa: E402
 FAST = ("unit", "frontend", "ir", "passes", "codegen", "lint", "harness")
 FILE_LABELS = ("frontend", "ir", "passes", "codegen", "exec", "formats",
                "cli")
-SEEDS = 560            # of which some 500 use no grad
+SEEDS = 280            # of which some 250 use no grad
+FULL_SEEDS = 560
 SIM_SEEDS = 40         # of these, those that run on the simulated GPU too
 FULL_SIM_SEEDS = 340   # some 300 use no grad
 CHUNK = 8              # seeds of one job
 
 
 class Job:
-    """One unit of work for one process: it gives one result or many."""
+    """One unit of work for one process: it gives one result or many. Jobs of
+    one group follow each other in one process, so that they share what they
+    have computed."""
 
-    def __init__(self, label, name, function, args, weight=1):
+    def __init__(self, label, name, function, args, weight=1, group=None):
         self.label, self.name = label, name
         self.function, self.args, self.weight = function, args, weight
+        self.group = group or self
 
 
 def file_job(env, name, path):
@@ -89,7 +96,8 @@ def collect(env, seeds, sim_seeds, is_full):
             jobs.append(Job(label, name, file_job, (name, path)))
     for program, index, device in vectors.discover(env):
         jobs.append(Job("vectors", "vectors.%s@%s" % (program, device),
-                        vectors.run_vector, (program, index, device)))
+                        vectors.run_vector, (program, index, device), 1,
+                        "vectors.%s.%d" % (program, index)))
     errors = vectors.load(env, "errors")
     for kind in ("reject", "accept"):
         for index in range(len(errors[kind])):
@@ -105,11 +113,13 @@ def collect(env, seeds, sim_seeds, is_full):
     for first, count in seeds:
         jobs.append(Job("oracle", "oracle.seed.%d" % first,
                         programs.run_seeds,
-                        (first, count, programs.DEVICES), 15))
+                        (first, count, programs.DEVICES), 15,
+                        "oracle.%d" % first))
     for first in range(0, sim_seeds, CHUNK):
         jobs.append(Job("oracle", "oracle.sim.%d" % first,
                         programs.run_seeds,
-                        (first, min(CHUNK, sim_seeds - first), ("sim",)), 15))
+                        (first, min(CHUNK, sim_seeds - first), ("sim",)), 15,
+                        "oracle.%d" % first))
     jobs += [Job(*row) for row in cases.discover(env)]
     jobs += [Job(*row) for row in corpus.discover(env)]
     jobs += [Job(*row) for row in accepted.discover(env)]
@@ -128,13 +138,25 @@ def start_process(env):
     ENV = env
 
 
-def execute(job):
-    started = time.monotonic()
+def cpu_seconds():
+    """What this process and those it waited for have used."""
+    return sum(use.ru_utime + use.ru_stime for use in map(
+        resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+def execute(jobs):
+    """What each job of a group gave, in order."""
+    return [execute_one(job) for job in jobs]
+
+
+def execute_one(job):
+    started, used = time.monotonic(), cpu_seconds()
     try:
         results = job.function(ENV, *job.args)
     except Exception:
         results = [(job.name, "fail", traceback.format_exc())]
-    return job, results, time.monotonic() - started
+    return (job, results, time.monotonic() - started,
+            cpu_seconds() - used)
 
 
 class Skips:
@@ -163,12 +185,16 @@ def run_jobs(env, jobs, workers, verbose, skips):
     counts = {"pass": 0, "fail": 0, "skip": 0}
     labels, reasons, times = {}, {}, []
     live = sys.stderr.isatty()
-    jobs = sorted(jobs, key=lambda job: -job.weight)
+    groups = {}
+    for job in sorted(jobs, key=lambda job: -job.weight):
+        groups.setdefault(job.group, []).append(job)
     context = multiprocessing.get_context("fork")
     with context.Pool(workers, start_process, (env,)) as pool:
-        for done, (job, results, seconds) in enumerate(
-                pool.imap_unordered(execute, jobs), 1):
-            times.append((seconds, job.name))
+        done = 0
+        for job, results, seconds, used in itertools.chain.from_iterable(
+                pool.imap_unordered(execute, groups.values())):
+            done += 1
+            times.append((used, seconds, job))
             for name, status, detail in results:
                 if status == "skip":
                     if skips.allows(name, detail):
@@ -205,6 +231,28 @@ def run_jobs(env, jobs, workers, verbose, skips):
     return counts, times
 
 
+def print_times(times):
+    """Processor seconds, since other work does not change them much, by
+    label and engine and of the jobs that take most."""
+    sums = {}
+    for used, _, job in times:
+        where = job.name.rpartition("@")[2] if "@" in job.name else "-"
+        for key in ((job.label, ""), (job.label, where)):
+            row = sums.setdefault(key, [0, 0.0])
+            row[0] += 1
+            row[1] += used
+    print("jobs  processor")
+    for (label, where), (count, used) in sorted(sums.items()):
+        print("%4d %8.2f s  %s" % (count, used, "  " + where if where
+                                   else label))
+    print("processor, wall")
+    for used, seconds, job in sorted(
+            times, key=lambda row: row[:2], reverse=True)[:40]:
+        print("%7.2f s %7.2f s  %s" % (used, seconds, job.name))
+    print("%7.2f s of processor time, this process included" %
+          cpu_seconds())
+
+
 def finish(counts):
     print("%d passed, %d failed, %d skipped" % (
         counts["pass"], counts["fail"], counts["skip"]), flush=True)
@@ -220,7 +268,7 @@ def night(env, options, skips):
         with open(state) as f:
             at = json.load(f)["next"]
     except (OSError, ValueError, KeyError):
-        at = SEEDS
+        at = FULL_SEEDS
     end = at + options.programs
     stop = time.monotonic() + 60 * options.minutes if options.minutes else None
     total = {"pass": 0, "fail": 0, "skip": 0}
@@ -250,25 +298,33 @@ def main():
     parser.add_argument("--seed", type=int, help="one random program")
     parser.add_argument("--shrink", metavar="DEVICE",
                         help="make the program of --seed small")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--seeds", type=int, help="random programs")
     parser.add_argument("--sim-seeds", type=int,
                         help="random programs on the simulated GPU")
     parser.add_argument("--full", action="store_true",
                         help="every program for every GPU, 340 random ones, "
                         "long races")
+    parser.add_argument("--draw", type=int, default=0, metavar="N",
+                        help="the other half of what is drawn for odd N; "
+                        "with --full and -k everything runs")
     parser.add_argument("--programs", type=int, default=20000,
                         help="random programs of a night")
     parser.add_argument("--minutes", type=float, help="length of a slice")
-    parser.add_argument("--slow", action="store_true",
-                        help="name the slowest jobs")
+    parser.add_argument("--times", action="store_true",
+                        help="processor time of the labels and engines, and "
+                        "the jobs that take most")
     parser.add_argument("-j", dest="jobs", type=int,
                         default=len(os.sched_getaffinity(0)))
     parser.add_argument("-v", dest="verbose", action="store_true")
     options = parser.parse_args()
+    if options.seeds is None:
+        options.seeds = FULL_SEEDS if options.full else SEEDS
     if options.sim_seeds is None:
         options.sim_seeds = FULL_SIM_SEEDS if options.full else SIM_SEEDS
     env = Environment(root, options.build)
     env.full = options.full
+    if not (options.full or options.pattern):
+        env.draw = options.draw
     skips = Skips(os.path.join(HERE, "skips.txt"))
     if "night" in options.labels:
         return night(env, options, Skips(os.path.join(HERE,
@@ -297,9 +353,8 @@ def main():
         jobs = [job for job in jobs
                 if fnmatch.fnmatchcase(job.name, wild)]
     counts, times = run_jobs(env, jobs, options.jobs, options.verbose, skips)
-    if options.slow:
-        for seconds, name in sorted(times, reverse=True)[:20]:
-            print("%7.2f s  %s" % (seconds, name))
+    if options.times:
+        print_times(times)
     return finish(counts)
 
 

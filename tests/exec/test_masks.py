@@ -8,6 +8,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import drawn  # noqa: E402
+
 BUILD = os.environ["TDSL_TEST_BUILD"]
 TDSLC = os.path.join(BUILD, "tdslc")
 D = 16
@@ -115,6 +119,8 @@ def close(a, b):
 def values(lab):
     """Every mask against the sweeps of the text, in f64."""
     for entry in MASKS:
+        if not drawn("masks." + entry):
+            continue
         args = inputs(230, 201)
         want, why = lab.run(entry, args, "interp:f64")
         got, more = lab.run(entry, args)
@@ -140,6 +146,8 @@ def counts(lab):
     for entry, tiles in (("causal", 36), ("window", 15), ("centred", 22),
                          ("sinks", 21), ("documents", 8), ("padded", 40),
                          ("prefix", 46)):
+        if not drawn("masks.work." + entry):
+            continue
         got, count = lab.run(entry, inputs(512, 300), "sim:h100")
         if got is None:
             lab.say("count." + entry, False, count)

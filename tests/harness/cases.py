@@ -7,7 +7,8 @@ import sys
 
 import gpu
 from compare import compare
-from vectors import Refused, Reported, run_once, same_as_cpu
+from vectors import (Refused, Reported, answer_of, run_once,
+                     same_as_cpu)
 
 
 def load(env):
@@ -19,7 +20,7 @@ def load(env):
 
 
 CASES = {}      # one list a process: building it takes a while
-JUDGED = {}     # the last case: its engines come one after another
+JUDGED = {}     # the last case: its engines are one group of jobs
 
 
 def all_cases(env):
@@ -31,8 +32,10 @@ def all_cases(env):
 def discover(env):
     for index, case in enumerate(all_cases(env)):
         for engine in case.engines:
+            if engine == "sim" and not env.draws(case.name):
+                continue
             yield ("exec", "exec.%s@%s" % (case.name, engine), run_case,
-                   (index, engine), 2)
+                   (index, engine), 2, "exec.%d" % index)
 
 
 def source_of(env, case, folder):
@@ -66,12 +69,14 @@ def run_case(env, index, engine):
     case = all_cases(env)[index]
     name = "exec.%s@%s" % (case.name, engine)
     row = {"fn": case.fn, "dims": case.dims}
-    engine = gpu.place(engine, name)
+    engine = gpu.place(engine, name, None if env.draw is None else
+                       "%s.%s" % (case.file, case.fn))
     with env.scratch() as folder:
         path = source_of(env, case, folder)
         try:
-            got, state = run_once(env, path, row, case.args, engine, folder,
-                                  case.more)
+            run = answer_of if engine == "cpu" else run_once
+            got, state = run(env, path, row, case.args, engine, folder,
+                             case.more)
         except Refused as refused:
             return [(name, "skip", str(refused))]
         except Reported as reported:

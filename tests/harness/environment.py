@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 
+import report
+
 
 class Environment:
     def __init__(self, root, build):
@@ -18,6 +20,7 @@ class Environment:
         self.stdlib = os.path.join(self.root, "stdlib")
         self.quick = not self.slow()
         self.full = False       # tests that take their time do
+        self.draw = None        # which half runs of what is drawn; None: all
         self.features = None
 
     def slow(self):
@@ -44,9 +47,11 @@ class Environment:
                     PYTHONDONTWRITEBYTECODE="1")
         if self.full:
             keep["TDSL_TEST_FULL"] = "1"
+        if self.draw is not None:
+            keep["TDSL_TEST_DRAW"] = str(self.draw)
         return keep
 
-    def start(self, command, cwd=None, timeout=120, shell=False, extra=None):
+    def start(self, command, cwd=None, timeout=300, shell=False, extra=None):
         """(exit status, stdout and stderr together). A program that was
         killed by a signal or ran out of time has a negative status."""
         if not self.quick:
@@ -67,7 +72,7 @@ class Environment:
             code = -signal.SIGKILL
         return code, out.decode("utf-8", "replace")
 
-    def tdslc(self, args, cwd=None, timeout=120, extra=None):
+    def tdslc(self, args, cwd=None, timeout=300, extra=None):
         return self.start([self.binary] + args, cwd or self.root, timeout,
                           extra=extra)
 
@@ -81,6 +86,10 @@ class Environment:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def draws(self, name):
+        """Whether the case of this name is in today's half."""
+        return report.is_drawn(name, self.draw)
 
     def has(self, feature):
         if self.features is None:

@@ -1,7 +1,9 @@
 """The simulated GPU as an engine of the suite. A test that names `sim` runs
 on one machine of MACHINES under one schedule of MODES, with its tensors in one
 arena or each in memory of its own; all follow from the test's name, so that
-they are the same every day and spread over the suite;
+they are the same every day and spread over the suite. Where only a part of the
+suite runs, the machine follows from the program's name: then one compilation
+serves all its cases.
 TDSL_TEST_SIM_MODE names one schedule for all instead.
 All checks are on, and whatever they report fails the test."""
 import json
@@ -35,9 +37,9 @@ class Place(str):
         return "on " + " ".join(words + [str(self)])
 
 
-def place(engine, name):
+def place(engine, name, program=None):
     """Where the test called `name` runs: for sim a Place, for any other
-    engine the engine."""
+    engine the engine. `program` chooses the machine."""
     if engine != "sim":
         return engine
     draw = zlib.crc32(name.encode())
@@ -49,7 +51,8 @@ def place(engine, name):
     # a tensor on its own has bounds and a life that the arena hides
     if draw // 8192 % 2:
         extra["TDSL_PLAN_ALLOC"] = "separate"
-    return Place("sim:" + MACHINES[draw // 512 % len(MACHINES)], extra)
+    machine = zlib.crc32((program or name).encode()) // 512 % len(MACHINES)
+    return Place("sim:" + MACHINES[machine], extra)
 
 
 def like_a_gpu(source):

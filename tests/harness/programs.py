@@ -8,7 +8,7 @@ import sys
 
 import gpu
 from compare import compare
-from vectors import Refused, run_once, same_as_cpu
+from vectors import Refused, answer_of, run_once, same_as_cpu
 
 DEVICES = ("interp", "cpu")
 NIGHT_DEVICES = ("interp", "interp:f64", "interp:kir", "cpu", "sim")
@@ -86,7 +86,8 @@ def judge(env, case, device, folder, bounds=None):
     with open(source, "w", encoding="utf-8") as f:
         f.write(case["source_text"])
     try:
-        got, state = run_once(env, source, case, case["args"], device, folder)
+        run = answer_of if device == "cpu" else run_once
+        got, state = run(env, source, case, case["args"], device, folder)
         other = same_as_cpu(env, source, case, case["args"], got, state,
                             folder) if device.startswith("sim") else []
     except Refused as refused:

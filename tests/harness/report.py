@@ -4,7 +4,10 @@ import os
 import re
 import subprocess
 import sys
+import zlib
 
+DRAW = os.environ.get("TDSL_TEST_DRAW")    # by tdtest.py, for scripts
+IS_QUICK = DRAW is not None
 FAILED = []
 LONGEST = 8000      # characters of a failure's detail
 VERSION = []        # what `tdslc version` prints, once a process
@@ -17,6 +20,18 @@ def expect(name, truth, detail=""):
         return
     FAILED.append(name)
     print("not ok %s\n%s" % (name, str(detail)[-LONGEST:]))
+
+
+def is_drawn(name, draw):
+    """One half of all names for an even number, the other one for an odd
+    number; for None every name."""
+    return draw is None or (zlib.crc32(name.encode()) ^ int(draw)) % 2 == 0
+
+
+def drawn(name):
+    """Whether a test runs its case of this name. Every case runs with --full,
+    with -k, and where a script is started by hand."""
+    return is_drawn(name, DRAW)
 
 
 def finish():

@@ -15,6 +15,13 @@ import gpu
 RUN_DEVICES = {"minilm": ("cpu",)}
 DEFAULT_DEVICES = ("cpu", "interp", "sim")
 
+# With --full and -k alone: the programs of vectors have its kernels.
+LONG = ("examples.llama@sim",)
+
+# Labels whose scripts run one program many times: each script has a folder of
+# kernels of its own, empty at first.
+CACHED = ("codegen", "exec", "passes")
+
 # Tests that judge what the others leave behind come last.
 LATE = ("simgpu.forms",)
 
@@ -50,6 +57,8 @@ def discover(env):
         if os.path.exists(path):
             for device in RUN_DEVICES.get(name, DEFAULT_DEVICES):
                 title = "examples.%s@%s" % (name, device)
+                if title in LONG and env.draw is not None:
+                    continue
                 if device == "sim":
                     out.append(("examples", title, run_simulated,
                                 (title, path), 80))
@@ -62,9 +71,12 @@ def discover(env):
 
 def run_script(env, title, path, *arguments):
     shell = [sys.executable, "-B"] if path.endswith(".py") else ["sh"]
-    code, out = env.start(shell + [path] + list(arguments),
-                          os.path.dirname(path), timeout=600,
-                          extra=gpu.of_script(env, path))
+    extra = gpu.of_script(env, path) or {}
+    with env.scratch() as cache:
+        if title.split(".")[0] in CACHED:
+            extra = dict(extra, TDSL_CACHE="on", TDSL_CACHE_DIR=cache)
+        code, out = env.start(shell + [path] + list(arguments),
+                              os.path.dirname(path), timeout=1500, extra=extra)
     if code == 77:
         return [(title, "skip", out.strip().split("\n")[-1])]
     results = []
@@ -95,7 +107,7 @@ def run_simulated(env, title, path):
     with env.scratch() as folder:
         extra, report = gpu.environment(env, where, folder)
         code, out = env.start(["sh", path, env.build, "--device", where],
-                              os.path.dirname(path), timeout=600,
+                              os.path.dirname(path), timeout=1500,
                               extra=extra)
         found = gpu.findings(report)
         launches = len(gpu.rows(report, "launch"))
@@ -109,7 +121,7 @@ def run_simulated(env, title, path):
     if not env.has("llvm"):
         return [(title, "pass", "")]
     same, want = env.start(["sh", path, env.build, "--device", "cpu"],
-                           os.path.dirname(path), timeout=600)
+                           os.path.dirname(path), timeout=1500)
     good = same == 0 and plain(out) == plain(want)
     return [(title, "pass" if good else "fail", gpu.told(
         where, "cpu says\n%s\nand the simulated GPU\n%s" % (want, out)))]

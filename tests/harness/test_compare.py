@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from compare import compare, equal_bits, index_text  # noqa: E402
 import filetest  # noqa: E402
-from report import expect, finish  # noqa: E402
+from report import expect, finish, is_drawn  # noqa: E402
 
 
 def tensor(data, shape=None, dtype="f32"):
@@ -133,4 +133,13 @@ for name, text, good in (
         ("another text", "x\ny //! error[E06] shapes", False),
         ("a relative line", "x\ny\n//! error[E06]@-1", True)):
     expect("error line: " + name, announced(text, REPORT) == good)
+
+for half in (0, 1, 6):
+    expect("half %d is about a half" % half, 400 < sum(
+        is_drawn("case %d" % i, half) for i in range(1000)) < 600)
+expect("two halves are all", all(
+    is_drawn("case %d" % i, 0) != is_drawn("case %d" % i, "1")
+    for i in range(99)))
+expect("none is everything", all(
+    is_drawn("case %d" % i, None) for i in range(99)))
 finish()

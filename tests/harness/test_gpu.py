@@ -27,6 +27,8 @@ expect("a name keeps its place", all(
     gpu.place("sim", "test %d" % i) == p and
     gpu.place("sim", "test %d" % i).extra == p.extra
     for i, p in enumerate(places)))
+expect("a program may choose the machine", len({
+    str(gpu.place("sim", "test %d" % i, "program")) for i in range(50)}) == 1)
 expect("checks are on", all(p.extra["TDSL_SIM_CHECK"] == "all"
                             for p in places))
 again = pickle.loads(pickle.dumps(places[7]))
@@ -108,7 +110,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     def start(command, cwd, timeout=0, extra=None):
         done = subprocess.run(command, cwd=cwd, capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=300)
         return done.returncode, done.stdout + done.stderr
 
     ENV.start = start

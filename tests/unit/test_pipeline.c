@@ -27,6 +27,15 @@ static const pipe_way_t ways[] = {
 };
 enum { WAYS = sizeof ways / sizeof ways[0], FEW_WAYS = 10, LEAST_WAYS = 5 };
 
+/* Under --full every program goes every way; else each takes the first ones
+   and every other one of the rest, the name says which half. */
+static bool is_taken(const pipe_program_t *p, uint32_t way) {
+  unsigned sum = 0;
+  for (const char *at = p->name; *at != '\0'; at++) sum += (unsigned char)*at;
+  return way < 3 || getenv("TDSL_TEST_FULL") != NULL ||
+         (sum + way) % 2 == 0;
+}
+
 /* ---- one program -------------------------------------------------------- */
 
 typedef struct check {
@@ -80,6 +89,7 @@ static void check_dims(check_t *c, uint32_t entry, const char *text,
   pipe_result_t first[2] = {{NULL}, {NULL}}; /* machine, interpreter */
   for (uint32_t w = 0; w < c->way_count; w++) {
     const pipe_way_t *way = &ways[w];
+    if (!is_taken(p, w)) continue;
     pipe_result_t got =
         pipe_run(c->task, &c->built[w], entry, dims, args);
     bool is_bitwise = is_exact || (way->serial && !has_functions);
@@ -122,7 +132,7 @@ static void check_body(td_task_t *task, void *arg) {
                  : (p->flags & PIPE_FEW) != 0 ? FEW_WAYS
                                               : WAYS;
   for (uint32_t w = 0; w < c->way_count; w++) {
-    pipe_build(task, c->tir, &ways[w], &c->built[w]);
+    if (is_taken(p, w)) pipe_build(task, c->tir, &ways[w], &c->built[w]);
   }
   for (uint32_t f = 0; f < c->module->func_count; f++) {
     for (int i = 0; p->dims[i] != NULL; i++) {
