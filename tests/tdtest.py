@@ -352,6 +352,8 @@ def main():
         wild = "*%s*" % options.pattern
         jobs = [job for job in jobs
                 if fnmatch.fnmatchcase(job.name, wild)]
+        if not jobs:
+            parser.error("no test's name is like " + wild)
     counts, times = run_jobs(env, jobs, options.jobs, options.verbose, skips)
     if options.times:
         print_times(times)

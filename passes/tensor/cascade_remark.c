@@ -133,9 +133,10 @@ void cascade_remark_done(cascade_region_t *r, bool is_streamed) {
   remark_t *remark = pass_remark(
       r->state, "find-cascades",
       REMARK_CODE_FUSE_CASCADE, r->members[0].node->loc,
-      "one sweep over %s for %s: state of %s, gauge %s%s, plan %s",
+      "one sweep over %s for %s: state of %s, gauge %s%s, %s",
       r->axis_text, names, state_size(r), kinds[r->kind], rounding_note(r),
-      is_streamed ? "stream" : "sweeps of the text");
+      is_streamed ? "plan stream"
+                  : "not taken: the sweeps of the text cost no more here");
   if (remark == NULL) return;
   for (uint32_t i = 1; i < r->member_count; i++) {
     pass_remark_place(remark, r->members[i].node->loc);
