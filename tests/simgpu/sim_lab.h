@@ -56,6 +56,7 @@
                          void **))                                            \
   X(cuModuleUnload, (rcuda_module_t *))                                       \
   X(cuModuleGetFunction, (rcuda_func_t **, rcuda_module_t *, const char *))   \
+  X(cuFuncGetParamInfo, (rcuda_func_t *, size_t, size_t *, size_t *))         \
   X(cuModuleGetGlobal_v2, (uint64_t *, size_t *, rcuda_module_t *,            \
                            const char *))                                     \
   X(cuFuncGetAttribute, (int *, int, rcuda_func_t *))                         \
