@@ -9,6 +9,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import drawn  # noqa: E402
+
 BUILD = os.environ["TDSL_TEST_BUILD"]
 TDSLC = os.path.join(BUILD, "tdslc")
 TEXT = """
@@ -137,6 +141,8 @@ def main():
                             TDSL_THREADS="1")
         lab.say("threads", thread == one)
         for n in (0, 1, 1023, 1024, 1025, 2048, 2049):
+            if not drawn("split_bits.length.%d" % n):
+                continue
             short, why = lab.run("decode", n, dims={"S": max(n, 1)})
             cache, more = lab.run("prefill", n, dims={"T": 2, "S": 3000})
             lab.say("length.%d" % n,
@@ -163,6 +169,8 @@ def main():
         # of 3 * T rows, 132 and more fill the machine: dims choose at launch
         for t, s, is_cut in ((1, 2100, True), (43, 1025, True),
                              (44, 2100, False), (1, 1024, False)):
+            if not drawn("split_bits.launch.%d.%d" % (t, s)):
+                continue
             dims, blocks = {"T": t, "S": s}, {}
             whole, why = lab.run("prefill", s - 50, "sim:h100", dims, {},
                                  TDSL_SPLITS="off")

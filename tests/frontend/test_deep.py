@@ -42,6 +42,7 @@ SOURCES = {
     "open_brackets": "(" * 100000,
     "open_braces": "{" * 100000,
 }
+LONGEST = ("terms_1000000",)
 # What must be accepted; anything else may be refused, by these alone.
 ACCEPTED = {"parens_200", "terms_1000", "statements_5000", "calls_doubled"}
 LIMITS = {"L04", "P02", "P04", "E16", "E40", "L02", "L03", "B01"}
@@ -71,6 +72,8 @@ def main():
             with open(path, "w") as f:
                 f.write(source)
             for stack in stacks:
+                if IS_QUICK and name in LONGEST and stack != min(stacks):
+                    continue
                 title = "%s.stack_%dk" % (name, stack >> 10)
                 code, out = run(["check", path], stack)
                 ids = set(re.findall(r"error\[(\w+)\]", out))
