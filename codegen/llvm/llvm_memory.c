@@ -404,13 +404,16 @@ static void mark_streamed(cgl_t *g, LLVMValueRef store) {
                           LLVMMDNodeInContext2(g->context, &one, 1)));
 }
 
-enum { PIECE = 16 };
-
 /* Neighbours in pieces that are loaded again as such: of one wide store, a
  * load of a part would be made out of integers by LLVM, bit by bit. */
+enum { PIECE = 16 };
+static uint32_t piece_of(const cgl_t *g) {
+  return g->lanes > PIECE && g->lanes % PIECE == 0 ? PIECE : g->lanes;
+}
+
 static void store_pieces(cgl_t *g, LLVMValueRef bits, LLVMValueRef where,
                          uint32_t align, bool is_streamed) {
-  uint32_t n = g->lanes, piece = n > PIECE && n % PIECE == 0 ? PIECE : n;
+  uint32_t n = g->lanes, piece = piece_of(g);
   LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(bits));
   for (uint32_t first = 0; first < n; first += piece) {
     LLVMValueRef part = bits, to = where, order[PIECE];
@@ -439,8 +442,7 @@ static void store_lanes(cgl_t *g, LLVMValueRef bits, LLVMValueRef where,
     store_pieces(g, bits, where, align, false);
     return;
   }
-  uint32_t n = g->lanes, piece = n > PIECE && n % PIECE == 0 ? PIECE : n;
-  uint64_t bytes = piece * (uint64_t)align;
+  uint64_t bytes = piece_of(g) * (uint64_t)align;
   LLVMValueRef low =
       LLVMBuildAnd(at, LLVMBuildPtrToInt(at, where, g->i64, ""),
                    LLVMConstInt(g->i64, bytes - 1, 0), "");

@@ -11,6 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "harness"))
+from report import expect, finish  # noqa: E402
+
 BUILD = os.environ["TDSL_TEST_BUILD"]
 TDSLC = os.path.join(BUILD, "tdslc")
 C = 192
@@ -125,13 +129,7 @@ def is_close(a, b):
 
 class Lab:
     def __init__(self, folder):
-        self.folder, self.failed = folder, 0
-
-    def say(self, name, good, detail=""):
-        print("%s %s" % ("ok" if good else "not ok", name))
-        if not good:
-            print("  " + str(detail)[:800])
-            self.failed = 1
+        self.folder = folder
 
     def call(self, *args, **env):
         env = dict(os.environ, TDSL_CACHE="on",
@@ -185,25 +183,25 @@ def main():
                     bad = [] if one is None else [
                         (i, a, b) for i, (a, b) in enumerate(zip(one, want))
                         if not is_close(a, b)]
-                    lab.say(name, one is not None and
-                            len(one) == len(want) and not bad,
-                            why or bad[:5])
+                    expect(name, one is not None and
+                           len(one) == len(want) and not bad,
+                           why or bad[:5])
                     two, why = lab.run(path, fn, target, inputs, 2)
-                    lab.say(name + ", two threads",
-                            repr(one) == repr(two), why)
+                    expect(name + ", two threads",
+                           repr(one) == repr(two), why)
                 kernels, why = lab.run(path, fn, "interp:kir", inputs, 1)
                 bad = [] if kernels is None else [
                     (i, a, b) for i, (a, b) in enumerate(zip(kernels, want))
                     if not is_close(a, b)]
-                lab.say("%s %d interp:kir" % (fn, count),
-                        kernels is not None and not bad, why or bad[:5])
+                expect("%s %d interp:kir" % (fn, count),
+                       kernels is not None and not bad, why or bad[:5])
                 if targets == ["cpu"]:
                     continue
                 kir = lab.call("dump", "kir", path, "--entry", fn, "--device",
                                "cpu:x86-64-v4", "-q").stdout
-                lab.say("%s %d goes beside" % (fn, count),
-                        "goes beside the last one" in kir, kir)
-        return lab.failed
+                expect("%s %d goes beside" % (fn, count),
+                       "goes beside the last one" in kir, kir)
+    finish()
 
 
-sys.exit(main())
+main()

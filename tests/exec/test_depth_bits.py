@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "harness"))
-from report import drawn  # noqa: E402
+from report import drawn, expect, finish  # noqa: E402
 
 BUILD = os.environ["TDSL_TEST_BUILD"]
 TDSLC = os.path.join(BUILD, "tdslc")
@@ -40,16 +40,10 @@ export fn gate(x: f32[T, K], w: f32[M, K], v: f32[M, K]) -> y: f32[T, M] {
 
 class Lab:
     def __init__(self, folder):
-        self.folder, self.failed = folder, 0
+        self.folder = folder
         self.path = os.path.join(folder, "depth.tdsl")
         with open(self.path, "w") as f:
             f.write(TEXT)
-
-    def say(self, name, good, detail=""):
-        print("%s %s" % ("ok" if good else "not ok", name))
-        if not good:
-            print("  " + str(detail)[:800])
-            self.failed = 1
 
     def call(self, *args, **env):
         env = dict(os.environ, TDSL_CACHE="on",
@@ -70,8 +64,8 @@ class Lab:
         if done.returncode != 0:
             if "NVRTC" in done.stderr:
                 print("skip depth: NVRTC is not here")
-                sys.exit(self.failed)
-            self.say("run." + entry, False, done.stderr)
+                finish()
+            expect("run." + entry, False, done.stderr)
             sys.exit(1)
         with open(out) as f:
             got = json.load(f)["results"]
@@ -96,19 +90,19 @@ def main():
         one, whole = lab.run("decode", TDSL_SPLITS="off")
         got, parts = lab.run("decode", TDSL_PLAN_ALLOC="separate")
         want, _ = lab.run("decode", device="interp:f64")
-        lab.say("decode.bits", one == got)
-        lab.say("decode.near", off_by(got, want) < 1e-4, off_by(got, want))
-        lab.say("decode.blocks", list(whole.values()) == [4] and
-                list(parts.values())[0] == 3 * 4, (whole, parts))
+        expect("decode.bits", one == got)
+        expect("decode.near", off_by(got, want) < 1e-4, off_by(got, want))
+        expect("decode.blocks", list(whole.values()) == [4] and
+               list(parts.values())[0] == 3 * 4, (whole, parts))
         for t, k, is_cut in ((1, 2500, True), (65, 2049, False)):
             dims = {"x": (t, k)}
             one, _ = lab.run("rows", dims, TDSL_SPLITS="off")
             got, blocks = lab.run("rows", dims)
             name = "rows.%d.%d" % (t, k)
-            lab.say(name + ".bits", one == got)
-            lab.say(name + ".form",
-                    any(".parts" in n for n in blocks) == is_cut and
-                    len(blocks) == (2 if is_cut else 1), blocks)
+            expect(name + ".bits", one == got)
+            expect(name + ".form",
+                   any(".parts" in n for n in blocks) == is_cut and
+                   len(blocks) == (2 if is_cut else 1), blocks)
         # sums of a lane and totals beside them: twice the warps, and so the
         # bits of blocks that have one split each, without totals
         for entry, warps in (("large", "2 x 4 warps of 8 x 4 lanes, 8 x 8"),
@@ -117,38 +111,38 @@ def main():
                 continue
             text = lab.call("dump", "cuda", lab.path, "--entry", entry,
                             "--device", "sim:a100").stdout
-            lab.say(entry + ".warps", warps + " sums each" in text,
-                    re.findall(r"warps of.*", text))
+            expect(entry + ".warps", warps + " sums each" in text,
+                   re.findall(r"warps of.*", text))
             dims = {"x": (67, 2051), "w": (35, 2051), "v": (35, 2051)}
             if entry == "large":
                 del dims["v"]
             one, whole = lab.run(entry, dims, "sim:a100", TDSL_SPLITS="off")
             got, parts = lab.run(entry, dims, "sim:a100")
             want, _ = lab.run(entry, dims, "interp:f64")
-            lab.say(entry + ".bits", one == got)
+            expect(entry + ".bits", one == got)
             # terms below 1, and the gate's product of two sums below 200
-            lab.say(entry + ".near", off_by(got, want) < 1e-2,
-                    off_by(got, want))
-            lab.say(entry + ".blocks", list(whole.values()) == [1] and
-                    list(parts.values())[0] ==
-                    3 * (1 if entry == "large" else 2),
-                    (whole, parts))
+            expect(entry + ".near", off_by(got, want) < 1e-2,
+                   off_by(got, want))
+            expect(entry + ".blocks", list(whole.values()) == [1] and
+                   list(parts.values())[0] ==
+                   3 * (1 if entry == "large" else 2),
+                   (whole, parts))
         done = lab.call("explain", lab.path, "--device", "sim:h100")
-        lab.say("remark.decode", re.search(
-            r"remark\[split.done\]: .*own\n   = tiles: 4\n"
-            r"   = multiprocessors: 132\n   = splits: 3\n"
-            r"   = bytes of workspace: %d\n" % (3 * 2 * 200 * 4),
-            done.stdout), done.stdout)
-        lab.say("remark.rows", re.search(
-            r"remark\[split.done\]: .*by dims at launch\n   = tiles: .*T",
-            done.stdout), done.stdout)
+        expect("remark.decode", re.search(
+           r"remark\[split.done\]: .*own\n   = tiles: 4\n"
+           r"   = multiprocessors: 132\n   = splits: 3\n"
+           r"   = bytes of workspace: %d\n" % (3 * 2 * 200 * 4),
+           done.stdout), done.stdout)
+        expect("remark.rows", re.search(
+           r"remark\[split.done\]: .*by dims at launch\n   = tiles: .*T",
+           done.stdout), done.stdout)
         full = lab.call("explain", lab.path, "--device", "sim:h100",
                         "--entry", "rows", "--dim", "T=4000", "--dim",
                         "K=4096")
-        lab.say("remark.refused", re.search(
-            r"remark\[split.refused\]: .*\n   = tiles: \d+\n", full.stdout),
-            full.stdout + full.stderr)
-    sys.exit(lab.failed)
+        expect("remark.refused", re.search(
+           r"remark\[split.refused\]: .*\n   = tiles: \d+\n", full.stdout),
+           full.stdout + full.stderr)
+    finish()
 
 
 main()

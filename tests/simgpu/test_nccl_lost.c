@@ -76,6 +76,14 @@ static void missing(void **state) {
   findings("");
 }
 
+/* A context and a stream in place of broken ones. */
+static void renew(int r) {
+  OK(cuCtxDestroy_v2, (rcuda_ctx_t *), me.w.ctx[r]);
+  OK(cuCtxCreate_v4, (rcuda_ctx_t **, vp, unsigned, int), &me.w.ctx[r], NULL,
+     0, r - me.rank * me.per);
+  OK(cuStreamCreate, (vp *, unsigned), &me.w.stream[r], 1);
+}
+
 static void mismatch(void **state) {
   (void)state;
   open_driver(NEVER);
@@ -113,13 +121,7 @@ static void mismatch(void **state) {
     }
     host_barrier();
     EACH(r) NCCL(comm1_t, CommAbort)(me.w.comm[r]);
-    /* the contexts are broken: others */
-    EACH(r) {
-      OK(cuCtxDestroy_v2, (rcuda_ctx_t *), me.w.ctx[r]);
-      OK(cuCtxCreate_v4, (rcuda_ctx_t **, vp, unsigned, int), &me.w.ctx[r],
-         NULL, 0, r - me.rank * me.per);
-      OK(cuStreamCreate, (vp *, unsigned), &me.w.stream[r], 1);
-    }
+    EACH(r) renew(r);
     findings("");
     host_barrier();
   }
@@ -161,10 +163,7 @@ static void circles(void **state) {
     EACH(r) {
       NCCL(comm1_t, CommAbort)(me.w.comm[r]);
       NCCL(comm1_t, CommAbort)(second[r]);
-      OK(cuCtxDestroy_v2, (rcuda_ctx_t *), me.w.ctx[r]);
-      OK(cuCtxCreate_v4, (rcuda_ctx_t **, vp, unsigned, int), &me.w.ctx[r],
-         NULL, 0, r - me.rank * me.per);
-      OK(cuStreamCreate, (vp *, unsigned), &me.w.stream[r], 1);
+      renew(r);
     }
     findings("");
     host_barrier();
